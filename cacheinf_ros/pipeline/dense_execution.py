@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult, Selection
 from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, backends_for, faster_backends, fastest_backends
-from cacheinf_ros.engine.quantisation import computes_int8
+from cacheinf_ros.engine.quantisation import is_int8
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
@@ -52,7 +52,7 @@ def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBa
     Of a model that is computed in int8 by its own scales (:attr:`Model.scales`) that is the only one: it is what the
     model's accuracy was measured of.
     """
-    if _is_int8(model, config):
+    if is_int8(model, config.device):
         return fastest_backends(model, config.threads, (Backend.OWN_INT8,))
     full = backends_for(config.device, DensePrecision.FLOAT32)
     return fastest_backends(model, config.threads, full, config.device)
@@ -67,7 +67,7 @@ def half_precision_backends(
         photographs: what float32 makes of photographs; a backend whose outputs are far from them is left out, and named
             in the log.
     """
-    if _is_int8(model, config):
+    if is_int8(model, config.device):
         return
     narrower = backends_for(config.device, *filter(config.dense_precision.allows, _OF_16_BITS))
     for backend in faster_backends(model, config.threads, best, narrower, None, config.device):
@@ -81,12 +81,8 @@ def half_precision_backends(
 
 def may_quantise(model: Model, config: EngineConfig) -> bool:
     """Whether a model is not in int8 yet, the user allows that, and something that is installed computes it."""
-    allows = config.dense_precision.allows(DensePrecision.INT8) and not _is_int8(model, config)
+    allows = config.dense_precision.allows(DensePrecision.INT8) and not is_int8(model, config.device)
     return allows and bool(backends_for(config.device, DensePrecision.INT8))
-
-
-def _is_int8(model: Model, config: EngineConfig) -> bool:
-    return model.scales is not None and computes_int8(config.device)
 
 
 def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutputs]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import copy
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -67,6 +68,14 @@ class BuildConditions:
     prices: PriceConfig = field(default_factory=PriceConfig)
     power: PowerModel = field(default_factory=PowerModel)
     threads: int = 2
+
+
+class _Stored(NamedTuple):
+    """A variant whose weights are written: as it will be loaded, bytes of all weights, and the file's SHA-256."""
+
+    model: Model
+    bytes: int
+    sha256: str
 
 
 class Builder:
@@ -159,17 +168,9 @@ class Builder:
         return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
 
     def _variant(self, module: nn.Module, recipe: Recipe, measured: Measured) -> VariantEntry:
-        model, stored, sha256 = self._stored(module, recipe)
-        return VariantEntry(
-            name=recipe.name,
-            accuracy=self._judge.accuracy(model.module),
-            bits=recipe.bits,
-            changes=recipe.changes,
-            stored_bytes=stored,
-            graph=graph_hash(model.graph),
-            sha256=sha256,
-            costs=cost_entries(self._costs(measured, stored)),
-        )
+        stored = self._stored(module, recipe)
+        accuracy = self._judge.accuracy(stored.model.module)
+        return _entry(recipe, stored, accuracy, self._costs(measured, stored.bytes))
 
     def _in_int8(
         self, module: nn.Module, changes: tuple[Change, ...], left_out: dict[str, str], say: Report
@@ -177,40 +178,30 @@ class Builder:
         """The architecture computed in int8, on the device alone: a server may have no kernels for that."""
         recipe = Recipe(changes=changes, bits=8, int8=True)
         say(f"quantising {recipe.name}")
-        model, stored, sha256 = self._stored(module, recipe)
+        stored = self._stored(module, recipe)
         frames, threads = self._data.training, self._conditions.threads
         try:
-            scales = quantise(model, frames[:: max(1, len(frames) // _QUANTISED_ON)], threads).scales
-            model = replace(model, scales=scales)
+            scales = quantise(stored.model, frames[:: max(1, len(frames) // _QUANTISED_ON)], threads).scales
+            model = replace(stored.model, scales=scales)
             say(f"measuring {recipe.name}")
-            costs = self._costs(measure(model, self._image, threads), stored)
+            costs = self._costs(measure(model, self._image, threads), stored.bytes)
         except EngineError as error:
             weights_file(self._folder, recipe.name).unlink()
             left_out[recipe.name] = str(error)
             return []
-        entry = VariantEntry(
-            name=recipe.name,
-            accuracy=self._judge.accuracy_in_int8(model, threads),
-            bits=recipe.bits,
-            changes=recipe.changes,
-            stored_bytes=stored,
-            graph=graph_hash(model.graph),
-            sha256=sha256,
-            int8=True,
-            scales_sha256=write_scales(self._folder, recipe.name, scales),
-            costs=cost_entries({Place.DEVICE: costs[Place.DEVICE]}),
-        )
-        return [entry]
+        accuracy = self._judge.accuracy_in_int8(model, threads)
+        sha256 = write_scales(self._folder, recipe.name, scales)
+        return [_entry(recipe, stored, accuracy, {Place.DEVICE: costs[Place.DEVICE]}, sha256)]
 
-    def _stored(self, module: nn.Module, recipe: Recipe) -> tuple[Model, int, str]:
-        """Write a variant's weights; returns it as it will be loaded, bytes of all weights, and the file's SHA-256."""
+    def _stored(self, module: nn.Module, recipe: Recipe) -> _Stored:
+        """Write a variant's weights."""
         # counters of batches serve training only
         state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
         packed = pack(state, recipe.bits)
         rounded = copy.deepcopy(module)
         rounded.load_state_dict(unpack(packed))
         sha256 = write_weights(self._folder, recipe.name, packed)
-        return model_of(rounded, self._model.card), packed_bytes(packed), sha256
+        return _Stored(model_of(rounded, self._model.card), packed_bytes(packed), sha256)
 
     def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
         """The front and the original with their weights; of the others the figures."""
@@ -253,3 +244,20 @@ class Builder:
             **using.power.model_dump(),
             **using.tuning.model_dump(),
         }
+
+
+def _entry(
+    recipe: Recipe, stored: _Stored, accuracy: float, costs: Mapping[Place, Cost], scales_sha256: str = ""
+) -> VariantEntry:
+    return VariantEntry(
+        name=recipe.name,
+        accuracy=accuracy,
+        bits=recipe.bits,
+        changes=recipe.changes,
+        stored_bytes=stored.bytes,
+        graph=graph_hash(stored.model.graph),
+        sha256=stored.sha256,
+        int8=recipe.int8,
+        scales_sha256=scales_sha256,
+        costs=cost_entries(costs),
+    )

@@ -14,6 +14,7 @@ from cacheinf_ros.engine.quantisation.scales import (
     Maker,
     checked_scales,
     computes_int8,
+    is_int8,
     keep_scales,
     kept_scales,
     precision_of,
@@ -23,6 +24,6 @@ from cacheinf_ros.engine.quantisation.scales_of_frames import scales_of_frames
 
 __all__ = [
     "Maker", "Quantised", "checked_scales", "computes_int8", "describe", "executed_graph", "executed_model",
-    "graph_in_levels", "int8_graph", "keep_scales", "kept_scales", "own_scales", "precision_of", "quantise",
+    "graph_in_levels", "int8_graph", "is_int8", "keep_scales", "kept_scales", "own_scales", "precision_of", "quantise",
     "scales_bytes", "scales_of_frames",
 ]  # fmt: skip

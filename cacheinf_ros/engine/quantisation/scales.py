@@ -55,12 +55,14 @@ def computes_int8(device: str) -> bool:
     return torch.device(device).type == "cpu" and kernel_library() is not None
 
 
-def precision_of(model: Model, config: EngineConfig) -> Precision:
-    """The precision in which an engine of this configuration computes a model.
+def is_int8(model: Model, device: str) -> bool:
+    """Whether a model is computed in int8 on a device by scales of its own, whatever precision is configured."""
+    return model.scales is not None and computes_int8(device)
 
-    A model with scales of its own is computed in int8 wherever that can be, whatever the configuration says.
-    """
-    return Precision.INT8 if model.scales is not None and computes_int8(config.device) else config.precision
+
+def precision_of(model: Model, config: EngineConfig) -> Precision:
+    """The precision in which an engine of this configuration computes a model."""
+    return Precision.INT8 if is_int8(model, config.device) else config.precision
 
 
 def scales_digest(model: Model) -> str:
