@@ -16,7 +16,7 @@ from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import move_output
 from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.partition.sharing import RemotePeer
+from cacheinf_ros.engine.partition.sharing import Division
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.geometry import KeyframeWindow, look_through
 from cacheinf_ros.mode import Mode
@@ -29,7 +29,7 @@ class Compute(Protocol):
     """Runs a program, alone or with a server."""
 
     def __call__(
-        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+        self, *, outside: Border = Border.NONE, refresh: bool, division: Division | None = None
     ) -> dict[str, torch.Tensor]:
         """The outputs, by name; valid until the next run. See :meth:`Program.execute`."""
 

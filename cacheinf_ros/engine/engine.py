@@ -22,7 +22,7 @@ from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import shift_unit
 from cacheinf_ros.engine.partition.partition import Side
-from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
+from cacheinf_ros.engine.partition.sharing import Division, RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import executed_model
@@ -159,15 +159,16 @@ class Engine:
         self._cached.is_whole = False  # whatever fails below leaves no half-updated cache
         frame = self._input.fit(image)
         entry = self._enter(frame, self._reused(image, reusable))
-        refresh = entry.reused is None or (peer is None and self._prefers_dense(frame))
+        division = self._divided(peer)
+        is_alone = division is None or division.is_alone
+        refresh = entry.reused is None or (is_alone and self._prefers_dense(frame))
         prepared = time.perf_counter_ns()
-        partner = None if self._config.mode is Mode.DEEPCACHE else peer
-        outputs = self._cached.compute(outside=entry.outside, refresh=refresh, peer=partner)
+        outputs = self._cached.compute(outside=entry.outside, refresh=refresh, division=division)
         computed = time.perf_counter_ns()
         self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
             self.bounded.count(list(outputs.values()), refreshed=refresh)
-        if peer is None:
+        if division is None:
             self._observe((computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs={name: value.cpu().numpy() for name, value in outputs.items()},
@@ -245,6 +246,11 @@ class Engine:
         if self.shared is not None:
             self.shared.forget_server()
 
+    def _divided(self, peer: RemotePeer | None) -> Division | None:
+        if peer is None or self.shared is None or self._config.mode is Mode.DEEPCACHE:
+            return None
+        return self.shared.divide(peer)
+
     def _prefers_dense(self, frame: Image) -> bool:
         """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
         changed = self.program.changed_input
@@ -270,10 +276,10 @@ def _computing(program: Program, shared: SharedProgram | None) -> Compute:
     """What runs the program; it does not hold the engine, which is to go with whoever had it made."""
 
     def compute(
-        *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+        *, outside: Border = Border.NONE, refresh: bool, division: Division | None = None
     ) -> dict[str, torch.Tensor]:
         if shared is not None:
-            return shared.execute(outside=outside, refresh=refresh, peer=peer)
+            return shared.execute(outside=outside, refresh=refresh, division=division)
         return program.execute(outside=outside, refresh=refresh)
 
     return compute

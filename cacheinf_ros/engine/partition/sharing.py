@@ -108,6 +108,24 @@ class RemotePeer(Exchange, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Division:
+    """How one frame is computed with a server.
+
+    Attributes:
+        peer: the way to it.
+        partition: who computes what.
+    """
+
+    peer: RemotePeer
+    partition: Partition
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this machine computes all of it all the same: the server is only brought up to date."""
+        return not self.peer.is_awaited
+
+
 class SharedProgram:
     """A robot's program, which a server may help to run.
 
@@ -142,18 +160,24 @@ class SharedProgram:
         self._replicas.forget_remote()
         self._shift, self._outside = NO_SHIFT, Border.NONE
 
-    def execute(self, *, outside: Border, refresh: bool, peer: RemotePeer | None = None) -> dict[str, torch.Tensor]:
-        """As :meth:`Program.execute`; alone where there is no peer, or it does not want to, is not awaited or fails."""
+    def divide(self, peer: RemotePeer) -> Division | None:
+        """Ask a server for its part in the frame that has just been written; None: it has none."""
+        self._input.stale_remote |= self.program.changed_input.mask
+        if peer.epoch != self._epoch:
+            self.forget_server()
+            self._epoch = peer.epoch
+        partition = peer.choose(self._outdated()) if self._knows_types else None
+        return None if partition is None else Division(peer=peer, partition=partition)
+
+    def execute(self, *, outside: Border, refresh: bool, division: Division | None = None) -> dict[str, torch.Tensor]:
+        """As :meth:`Program.execute`; alone where the frame is not divided, or the server is not awaited or fails."""
         self._input.stale_remote |= self.program.changed_input.mask
         self._outside |= outside
         self.complaint, self.was_shared = "", False
-        if peer is not None and peer.epoch != self._epoch:
-            self.forget_server()
-            self._epoch = peer.epoch
-        partition = peer.choose(self._outdated()) if peer is not None and self._knows_types else None
-        if peer is not None and partition is not None and not peer.is_awaited:
-            self._prepare(peer)
-        elif peer is not None and partition is not None:
+        if division is not None and division.is_alone:
+            self._prepare(division.peer)
+        elif division is not None:
+            peer, partition = division.peer, division.partition
             try:
                 self._use(partition)
                 self._replicas.exchange, self._replicas.received = peer, []

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from cacheinf_ros.engine import (
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.caching import droppable
+from cacheinf_ros.engine.cost import DenseSwitch
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.lifetimes import map_bytes
@@ -164,6 +166,27 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
         image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.02, 0.3])), rng)
 
 
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10**6))
+def test_frames_alone_are_computed_completely_where_the_cache_costs_more(seed: int) -> None:
+    """As without a server; a frame that is shared is not."""
+    rng = np.random.default_rng(seed)
+    engine, server = Engine(MIXED, CONFIG.changed(dense_fallback=True), with_server=True), Server()
+    image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
+    prefers = False
+    with patch.object(DenseSwitch, "prefers_dense", lambda *_: prefers):
+        for frame in range(8):
+            server.partition, server.is_awaited = random_partition(server, rng), bool(rng.random() < 0.8)
+            prefers = bool(rng.random() < 0.5)
+            result = engine.run(image, cache_map, server)
+            server.end()
+            is_alone = server.partition is None or not server.is_awaited
+            assert result.where == ("local" if is_alone else "shared")
+            assert result.refreshed == (frame == 0 or (is_alone and prefers))
+            assert_result_equals_dense(engine, result, image)
+            image, cache_map = changed(image, 5, float(rng.choice([0.02, 0.3])), rng)
+
+
 def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[1]) -> None:
     """What crosses is float32 either way."""
     halved = replace(MIXED, graph=with_maps_in(MIXED.graph, half.floats))
@@ -213,10 +236,14 @@ def test_levels_equal_dense_bit_for_bit(seed: int, breaks: bool) -> None:
         image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.05, 0.3])), rng, pictures[rng.integers(2)])
 
 
-def test_a_moving_camera() -> None:
-    """Shifts of all that is cached reach the server, also those of frames that it had no part in."""
+@pytest.mark.parametrize("falls_back", [False, True])
+def test_a_moving_camera(falls_back: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shifts of all that is cached reach the server, also those of frames that it had no part in, and that its picture
+    has become another where those were computed completely.
+    """
     model = small_scenenet()
-    config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False, threads=1)
+    config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=falls_back, threads=1)
+    monkeypatch.setattr(DenseSwitch, "prefers_dense", lambda *_: server.partition is None)
     engine, alone, server = Engine(model, config, with_server=True), Engine(model, config), Server(model, config)
     rng = np.random.default_rng(0)
     world = np.asarray(load_photographs(Gallery.TEST)[0][:200, :260], np.uint8)
@@ -225,9 +252,11 @@ def test_a_moving_camera() -> None:
     for frame in range(20):
         image = np.ascontiguousarray(world[y : y + 96, x : x + 128])
         server.partition = None if frame % 4 == 2 else random_partition(server, rng)
+        is_dense = frame == 0 or (falls_back and server.partition is None)
         expected = alone.run(image, cache_map)
         found = engine.run(image, cache_map, server)
         server.end()
+        assert found.refreshed == expected.refreshed == is_dense
         for ours, theirs in zip(found.outputs.values(), expected.outputs.values(), strict=True):
             assert np.abs(ours - theirs).max() <= 1e-5
         before = x, y
