@@ -21,7 +21,8 @@ from cacheinf_ros.engine.layout import Layout, lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Rows, Side
-from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
+from cacheinf_ros.engine.partition.partition_worker import PartitionWorker
+from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, Pixels, RemotePeer
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.result import EngineResult

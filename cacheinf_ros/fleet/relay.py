@@ -14,75 +14,24 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand, DemandMeter
-from cacheinf_ros.fleet.frame_stream import Listening, PacketStream
+from cacheinf_ros.fleet.frame_stream import Listening
 from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
+from cacheinf_ros.fleet.placing import Fleet
+from cacheinf_ros.fleet.route import Route
 from cacheinf_ros.offload import Packet
-from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_hello, read_welcome, written
-from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
+from cacheinf_ros.offload.protocol.greeting import Hello, read_hello, written
+from cacheinf_ros.offload.protocol.packets import Channel, Kind, Send, cut
 from cacheinf_ros.offload.protocol.transfer import Served
 
 _TICK_S = 0.2
-_AGAIN_S = 0.3  # a robot that has not followed is welcomed again
-_STALLED_S = 3.0  # without a word of a process that has a frame: it counts as lost
 _SILENT_S = 10.0  # without a word of a robot: it is gone, or follows another gateway that took it for its own
 _KEPT = 64  # frames
 _LEAST_S = 1.0  # between two attempts to find a place
 _EPOCHS = 2**32  # that a packet can say
 _BUG = "internal error of the gateway, see its log"
-
-
-class Fleet(Protocol):
-    """What a session asks of the fleet, in a thread that may wait; see :class:`.gateway.FleetGateway`."""
-
-    name: str
-
-    def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
-        """Find a place; :class:`CacheinfError` where the fleet cannot be asked, or has no such model."""
-        ...
-
-    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
-        """Connect to a process, and start it first where it is new; :class:`LinkError` where that fails."""
-        ...
-
-    def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
-        """What frames of a session take, by the profile of the process."""
-        ...
-
-    def lose(self, place: Place) -> None:
-        """A process does not answer any more."""
-        ...
-
-    def leave(self, session: str) -> None:
-        """A session has ended."""
-        ...
-
-    def count(self, what: str, by: float = 1) -> None:
-        """Count what happens, for whoever looks at the fleet."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Route:
-    """The way to a process.
-
-    Attributes:
-        epoch: from which on it computes the session.
-        welcome: the answer to a greeting as it goes to the robot; empty: it has not come.
-    """
-
-    place: Place
-    epoch: int
-    stream: PacketStream | None = None
-    greeted: Assembly | None = None
-    welcome: list[Packet] = field(default_factory=list)
-    said_s: float = 0.0
-    waits_since_s: float | None = None
-    is_lost: bool = False
 
 
 class RelaySession:
@@ -103,8 +52,8 @@ class RelaySession:
         self._hello: Hello | None = None
         self._greeting: Packet | None = None  # that nobody has answered yet
         self._epoch = 0
-        self._route: _Route | None = None
-        self._next: _Route | None = None
+        self._route: Route | None = None
+        self._next: Route | None = None
         self._gone: list[Place] = []
         self._target: Place | None = None
         self._shed = ""
@@ -217,8 +166,7 @@ class RelaySession:
             self._route = self._next = None
             self._changed.notify_all()
         for route in routes:
-            if route.stream is not None:
-                route.stream.close()
+            route.close()
         if was_open and routes:
             self._fail("the server ends")
 
@@ -251,8 +199,8 @@ class RelaySession:
         if new.welcome or self._route is None:
             old, self._route, self._next = self._route, new, None
             self._fleet.count("moves")
-            if old is not None and old.stream is not None:
-                old.stream.close()
+            if old is not None:
+                old.close()
         else:  # it has started anew by itself, before the new process is ready
             self._greet(new, _after(packet.epoch))
 
@@ -269,14 +217,14 @@ class RelaySession:
             if greeting is not None:
                 self._refuse(answer.reason)
         else:
-            route = _Route(place=answer, epoch=0)
+            route = Route(place=answer, epoch=0)
             if self._connect(route, hello, lambda: self._is_open and not self._shed):
                 self._use(route)
 
-    def _use(self, route: _Route) -> None:
+    def _use(self, route: Route) -> None:
         with self._changed:
-            if not self._is_open and route.stream is not None:
-                route.stream.close()
+            if not self._is_open:
+                route.close()
             if not self._is_open or route.is_lost:
                 return
             self._route = route
@@ -293,7 +241,7 @@ class RelaySession:
             hello = self._hello
         if place is None or hello is None or self._route is None:
             return
-        route = _Route(place=place, epoch=_after(self._epoch))
+        route = Route(place=place, epoch=_after(self._epoch))
         if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
             return
         with self._changed:
@@ -301,7 +249,7 @@ class RelaySession:
                 self._next = route
                 self._greet(route, _after(self._epoch))
 
-    def _connect(self, route: _Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
+    def _connect(self, route: Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
         """Open the way to a process; whether that succeeded, as long as it is wanted."""
         listening = Listening(
             receive=lambda packet: self._from_process(route, packet), lost=lambda reason: self._lost(route, reason)
@@ -316,14 +264,12 @@ class RelaySession:
         route.stream.start()
         return True
 
-    def _greet(self, route: _Route, epoch: int) -> None:
+    def _greet(self, route: Route, epoch: int) -> None:
         """Let a process prepare for an epoch that the robot is not yet in."""
-        assert self._hello is not None and route.stream is not None
-        route.epoch, route.welcome, route.greeted = epoch, [], None
-        for packet in cut(written(self._hello), session=self.name, epoch=epoch, kind=Kind.HELLO):
-            route.stream.send(packet)
+        assert self._hello is not None
+        route.greet(self._hello, self.name, epoch)
 
-    def _from_process(self, route: _Route, packet: Packet) -> None:
+    def _from_process(self, route: Route, packet: Packet) -> None:
         with self._changed:
             route.waits_since_s = None
             if packet.kind == Kind.WELCOME:
@@ -341,16 +287,11 @@ class RelaySession:
                 self._is_open = False
         self._send(packet)
 
-    def _hear_welcome(self, route: _Route, packet: Packet) -> None:
+    def _hear_welcome(self, route: Route, packet: Packet) -> None:
         """Put the gateway's name into it, and learn what the process takes for frames."""
-        if route.greeted is None or not route.greeted.add(packet):
-            route.greeted = Assembly(packet.parts)
-            route.greeted.add(packet)
-        content = route.greeted.content
-        if content is None or self._hello is None:
+        welcome = route.hear_welcome(packet)
+        if welcome is None or self._hello is None:
             return
-        route.greeted = None
-        welcome = read_welcome(content)
         named = written(welcome.model_copy(update={"server": self._fleet.name}))
         packets = list(cut(named, session=self.name, epoch=packet.epoch, kind=Kind.WELCOME))
         self._predicted = self._fleet.predicted(self._hello, welcome)
@@ -360,7 +301,7 @@ class RelaySession:
             for each in packets:
                 self._send(each)
 
-    def _lost(self, route: _Route, reason: str = "") -> None:
+    def _lost(self, route: Route, reason: str = "") -> None:
         """A process is gone, or is given up for a reason: the robot is not kept waiting."""
         if reason:
             self._complain(f"{self.name}: {route.place.host}: {reason}")
@@ -393,17 +334,12 @@ class RelaySession:
             if now - self._heard_s > _SILENT_S:
                 self._is_open = False  # without a word, which would end the session that the robot may have elsewhere
             route, new = self._route, self._next
-            again = new.welcome if new is not None and now - new.said_s > _AGAIN_S else []
-            if again and new is not None:
-                new.said_s = now
-            is_stalled = (
-                route is not None and route.waits_since_s is not None and now - route.waits_since_s > _STALLED_S
-            )
+            again = new.due_welcome(now) if new is not None else []
+            is_stalled = route is not None and route.is_stalled(now)
         for packet in again:
             self._send(packet)
         if is_stalled and route is not None:
-            if route.stream is not None:
-                route.stream.close()
+            route.close()
             self._lost(route)
 
     def _refuse(self, reason: str) -> None:

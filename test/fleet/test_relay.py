@@ -55,7 +55,7 @@ class Stream:
 
 
 class OneRobot:
-    """See :class:`cacheinf_ros.fleet.relay.Fleet`; and the session of its robot."""
+    """See :class:`cacheinf_ros.fleet.placing.Fleet`; and the session of its robot."""
 
     name = "gateway"
 

@@ -40,7 +40,7 @@ from cacheinf_ros.engine.cost import DenseSwitch
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.lifetimes import map_bytes
-from cacheinf_ros.engine.partition import sharing
+from cacheinf_ros.engine.partition import partition_worker
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.quantisation import keep_scales
 from cacheinf_ros.errors import EngineError, LinkError
@@ -190,7 +190,7 @@ def test_frames_alone_are_computed_completely_where_the_cache_costs_more(seed: i
 def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[1]) -> None:
     """What crosses is float32 either way."""
     halved = replace(MIXED, graph=with_maps_in(MIXED.graph, half.floats))
-    monkeypatch.setattr(sharing, "executed_model", lambda *_: (halved, half))
+    monkeypatch.setattr(partition_worker, "executed_model", lambda *_: (halved, half))
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
     assert server.helper.program.input.pixels.dtype is half.floats
     rng = np.random.default_rng(0)
