@@ -18,6 +18,7 @@ from cacheinf_ros.errors import CacheMapError
 LARGEST_SIDE = 2**14
 """Pixels; what claims to be larger is taken for a mistake, before memory is asked for."""
 _EPSILON = 1e-9
+_BAND = 2**16  # pixels that are moved at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -234,15 +235,25 @@ def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
     if motion.is_none:
         return mask
     height, width = mask.shape
-    y, x = np.mgrid[:height, :width]
-    source = motion.inverse().matrix @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        source_x, source_y = np.nan_to_num(source[:2] / source[2], nan=-2.0, posinf=-2.0, neginf=-2.0)
     padded = np.zeros((height + 2, width + 2), np.bool_)
     padded[1:-1, 1:-1] = mask
+    back, moved = motion.inverse().matrix, np.empty_like(mask)
+    step = max(1, _BAND // width)
+    for first in range(0, height, step):  # in bands: each needs some hundred bytes for a pixel
+        moved[first : first + step] = _band_moved(padded, back, (first, min(first + step, height)))
+    return moved
+
+
+def _band_moved(padded: NDArray[np.bool_], back: NDArray[np.float64], rows: tuple[int, int]) -> NDArray[np.bool_]:
+    """These rows of what :func:`_moved` finds; the mask has a border of one pixel, ``back`` leads to what is shown."""
+    height, width = padded.shape[0] - 2, padded.shape[1] - 2
+    y, x = np.mgrid[rows[0] : rows[1], :width]
+    source = back @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        source_x, source_y = np.nan_to_num(source[:2] / source[2], nan=-2.0, posinf=-2.0, neginf=-2.0)
     columns = [_padded_index(f(source_x), width) for f in (_floor, _ceil)]
-    rows = [_padded_index(f(source_y), height) for f in (_floor, _ceil)]
-    return np.logical_and.reduce([padded[r, c] for r in rows for c in columns]).reshape(height, width)
+    lines = [_padded_index(f(source_y), height) for f in (_floor, _ceil)]
+    return np.asarray(np.logical_and.reduce([padded[r, c] for r in lines for c in columns]).reshape(-1, width))
 
 
 def _floor(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import block_grids, cache_maps, image_sizes, motions
 
+from cacheinf_ros import cache_map as cache_map_module
 from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, compose, fold, grid_shape
 from cacheinf_ros.errors import CacheMapError
 
@@ -98,6 +101,14 @@ def test_a_composition_never_reuses_more_than_either(data: st.DataObject, image_
         assert min(y - dy, x - dx) >= 0
         assert earlier.reusable_mask[y - dy, x - dx]
     assert np.allclose(folded.motion.matrix, later.motion.matrix @ earlier.motion.matrix)
+
+
+@given(data=st.data(), image_size=image_sizes(24), band=st.integers(1, 100))
+def test_composing_in_bands_changes_nothing(data: st.DataObject, image_size: tuple[int, int], band: int) -> None:
+    earlier, later = (data.draw(cache_maps(image_size=image_size)) for _ in range(2))
+    expected = compose(earlier, later).reusable
+    with patch.object(cache_map_module, "_BAND", band):
+        assert np.array_equal(compose(earlier, later).reusable, expected)
 
 
 @given(data=st.data(), image_size=image_sizes())

@@ -26,7 +26,7 @@ from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival
-from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
+from cacheinf_ros.nodes.pipeline import Pipeline, Prepared, prepare
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
 from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
 from cacheinf_ros.offload.planning import Scheduler
@@ -149,7 +149,7 @@ def _prepared(paired: Paired[_Matched]) -> Prepared:
     matched = paired.frame
     if matched.image is None:
         raise Told(matched.error)
-    return Prepared(image=matched.image, fold=paired.fold, matching_ms=matched.matching_ms)
+    return prepare(matched.image, paired.path, matched.matching_ms)
 
 
 def main() -> int:

@@ -18,9 +18,10 @@ from cacheinf_ros import msg
 from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError, MessageError, quoted
 from cacheinf_ros.pipeline import MapUpdate, Status
-from cacheinf_ros.sources import decode_compressed, decode_image
+from cacheinf_ros.sources import MOST_PIXELS, decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000
+_MOST_BLOCKS = 2**21  # of a map that comes in: 4K pictures in blocks of 2; dozens of maps are kept
 Pixels = NDArray[np.uint8]
 
 
@@ -44,7 +45,7 @@ def time_message(stamp: int) -> Time:
 def image_size(message: Any) -> tuple[int, int]:
     """(height, width) that the message claims, within what a cache map may have: also where it cannot be decoded."""
     height, width = (min(max(1, getattr(message, side, 1)), LARGEST_SIDE) for side in ("height", "width"))
-    return height, width
+    return (height, width) if height * width <= MOST_PIXELS else (1, 1)
 
 
 def image_from(message: Any) -> Pixels:
@@ -119,6 +120,11 @@ def link_from(message: msg.CacheMap) -> MapUpdate:
 def _cache_map_from(message: msg.CacheMap) -> CacheMap:
     size = (message.height, message.width)
     rows, columns = grid_shape(size, message.block_size)
+    if size[0] * size[1] > MOST_PIXELS or rows * columns > _MOST_BLOCKS:
+        raise MessageError(
+            f"{size[0]} x {size[1]} pixels in {rows} x {columns} blocks: at most {MOST_PIXELS} pixels and "
+            f"{_MOST_BLOCKS} blocks; match with a larger block_size, or scale the image down"
+        )
     packed = np.frombuffer(message.reusable, np.uint8)
     if packed.size != -(-rows * columns // 8):
         raise MessageError(f"{packed.size} bytes of reusable bits for {rows} x {columns} blocks")

@@ -9,7 +9,7 @@ from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
-from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
+from cacheinf_ros.nodes.pipeline import Pipeline, prepare
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline import FramePairing, Paired, guarded
 from cacheinf_ros.pipeline.node_configs import ImageConfig, PairingConfig
@@ -80,9 +80,7 @@ class InferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[Arrival]) -> None:
         self._tell_engine_state()
-        outcome = self._pipeline.answer(
-            paired.frame, lambda: Prepared(image=image_from(paired.frame.message), fold=paired.fold)
-        )
+        outcome = self._pipeline.answer(paired.frame, lambda: prepare(image_from(paired.frame.message), paired.path))
         self.store(lambda: self._pairing.note(paired, outcome))
 
 

@@ -29,7 +29,7 @@ from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, Outcome, guarded
+from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, MapPath, Outcome, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.model_pool import ModelPool
@@ -51,17 +51,23 @@ _SAID_AGAIN_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A frame ready to run.
+    """A frame ready to run; see :func:`prepare`.
 
     Attributes:
         image: uint8 [height, width, 3], BGR.
-        fold: what of the cache is reusable for it.
+        fold: what of the cache is reusable for it, of maps of its size.
         matching_ms: what matching it took in this process; None where another process did it.
     """
 
     image: NDArray[np.uint8]
     fold: FoldedMap
     matching_ms: float | None = None
+
+
+def prepare(image: NDArray[np.uint8], path: MapPath, matching_ms: float | None = None) -> Prepared:
+    """Find out what of the cache is reusable for a frame."""
+    fold = path.folded((image.shape[0], image.shape[1]))
+    return Prepared(image=image, fold=fold, matching_ms=matching_ms)
 
 
 class Pipeline:
@@ -247,9 +253,8 @@ class Pipeline:
         config = self._node.parameters.get(EngineConfig)
         was_dropped = self._runner.configure(config)
         cache_map = None if was_dropped else fold.cache_map
-        if cache_map is None or cache_map.image_size != image.shape[:2]:
+        if cache_map is None:
             self._runner.drop_cache()
-            cache_map = None
         partner = sharing.partner() if sharing else None
         result = self._runner.infer(image, cache_map, partner, matching_ms=prepared.matching_ms or 0.0)
         compute_ms, was_shared = result.engine.stage_ms["compute"], result.engine.where != "local"

@@ -3,7 +3,7 @@
 
 from cacheinf_ros.pipeline.guard import THROTTLE, Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING, Health, StampGaps, Status, WorkState
-from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, UNORDERED, FoldedMap, MapUpdate
+from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, UNORDERED, FoldedMap, MapPath, MapUpdate
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
 from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.pipeline.silence import Silence
@@ -11,8 +11,8 @@ from cacheinf_ros.pipeline.worker import Inbox, Worker
 
 __all__ = [
     "EMPTY", "LATE", "PREPARING", "THROTTLE", "UNORDERED", "FoldedMap", "FramePairing", "Health", "Inbox",
-    "LatestQueue", "MapUpdate", "Outcome", "Paired", "Silence", "StampGaps", "Status", "Told", "WorkState", "Worker",
-    "guarded", "wait_until",
+    "LatestQueue", "MapPath", "MapUpdate", "Outcome", "Paired", "Silence", "StampGaps", "Status", "Told", "WorkState",
+    "Worker", "guarded", "wait_until",
 ]  # fmt: skip
 
 # The parameters that several nodes declare.

@@ -47,7 +47,7 @@ class CachedModel:
         """``partner``: to share the frame with."""
         if self.runner.configure(config):
             self.chain.invalidate()
-        fold = self.chain.fold(stamp_ns)
+        fold = self.chain.path(stamp_ns).folded((image.shape[0], image.shape[1]))
         try:
             result = self.runner.infer(image, fold.cache_map, partner)
         except BaseException:

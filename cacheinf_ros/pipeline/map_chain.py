@@ -26,6 +26,7 @@ EMPTY = "the cache holds nothing"
 UNORDERED = "the stamps of images do not increase"
 LATE = "the frame's cache map did not arrive"
 BROKEN = "a cache map between the cached frame and this one is missing"
+OTHER_SIZE = "a cache map is for pictures of another size"
 UNUSABLE = "a cache map contradicts itself, see the node's log"
 
 
@@ -136,6 +137,38 @@ class FoldedMap:
     gap: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPath:
+    """The maps that lead from what a cache holds to a frame.
+
+    Attributes:
+        links: the earliest first; none where there is a gap.
+        gap: see :class:`FoldedMap`.
+    """
+
+    links: tuple[MapUpdate, ...] = ()
+    gap: str = ""
+
+    def folded(self, image_size: tuple[int, int]) -> FoldedMap:
+        """Make one map of them. That takes time by the pixel: not for who holds a lock.
+
+        Args:
+            image_size: (height, width) of the frame, as it came: maps of another size say nothing of it, and anybody
+                can send one that has a thousand times as many pixels.
+        """
+        if self.gap:
+            return FoldedMap(cache_map=None, gap=self.gap)
+        last = self.links[-1]
+        if last.cache_map.image_size != image_size:
+            return FoldedMap(cache_map=None, gap=OTHER_SIZE)
+        if any(link.cache_map.image_size != image_size for link in self.links):
+            nothing = CacheMap.nothing(image_size, last.cache_map.block_size, "the image size changed")
+            return FoldedMap(cache_map=nothing)
+        with guarded(f"cache map {last.sequence} of {last.session!r}"):
+            return FoldedMap(cache_map=fold([link.cache_map for link in self.links]))
+        return FoldedMap(cache_map=None, gap=UNUSABLE)
+
+
 class CacheChain:
     """Follows the maps from what a cache holds: the consumer's end of the chain."""
 
@@ -169,22 +202,20 @@ class CacheChain:
         """When the frames were taken whose maps are here."""
         return {link.stamp_ns for link in self._links.values()}
 
-    def fold(self, stamp_ns: int) -> FoldedMap:
-        """One map from what the cache holds to the frame with this stamp."""
+    def path(self, stamp_ns: int) -> MapPath:
+        """Find the maps that lead from what the cache holds to the frame with this stamp."""
         link = self.find(stamp_ns)
         if link is None:
-            return FoldedMap(cache_map=None, gap=LATE)
+            return MapPath(gap=LATE)
         if self._held_stamp_ns is None and not link.starts_anew:
-            return FoldedMap(cache_map=None, gap=EMPTY)
+            return MapPath(gap=EMPTY)
         links = [link]
         while not self._leads_from_cache(links[-1]):
             earlier = self._links.get(links[-1].reference_sequence)
             if earlier is None:
-                return FoldedMap(cache_map=None, gap=BROKEN)
+                return MapPath(gap=BROKEN)
             links.append(earlier)
-        with guarded(f"cache map {link.sequence} of {link.session!r}"):
-            return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
-        return FoldedMap(cache_map=None, gap=UNUSABLE)
+        return MapPath(links=tuple(reversed(links)))
 
     def mark_cached(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from cacheinf_ros.pipeline.map_chain import EMPTY, MAPS_KEPT, UNORDERED, CacheChain, FoldedMap, MapUpdate
+from cacheinf_ros.pipeline.map_chain import EMPTY, MAPS_KEPT, UNORDERED, CacheChain, MapPath, MapUpdate
 
 T = TypeVar("T")
 
@@ -71,13 +71,13 @@ class Paired(Generic[T]):
     Attributes:
         frame: what was given to :meth:`FramePairing.add_frame`.
         stamp_ns: of the frame.
-        fold: what is reusable.
+        path: leads to it from what the cache holds.
         timed_out: whether the map was waited for in vain.
     """
 
     frame: T
     stamp_ns: int
-    fold: FoldedMap
+    path: MapPath
     timed_out: bool = False
 
 
@@ -168,10 +168,10 @@ class FramePairing(Generic[T]):
         self._taken_epoch = waiting.epoch
         timed_out = self.chain.find(waiting.stamp_ns) is None
         self._maps_silent |= timed_out
-        fold = self.chain.fold(waiting.stamp_ns)
-        if fold.gap == EMPTY and waiting.is_unordered:
-            fold = replace(fold, gap=UNORDERED)
-        return Paired(frame=waiting.frame, stamp_ns=waiting.stamp_ns, fold=fold, timed_out=timed_out)
+        path = self.chain.path(waiting.stamp_ns)
+        if path.gap == EMPTY and waiting.is_unordered:
+            path = MapPath(gap=UNORDERED)
+        return Paired(frame=waiting.frame, stamp_ns=waiting.stamp_ns, path=path, timed_out=timed_out)
 
     def _is_overdue(self, waiting: _Waiting[T], now_ns: int) -> bool:
         return self._maps_silent or now_ns - waiting.since_ns >= self._map_timeout_ns

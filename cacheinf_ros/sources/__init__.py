@@ -6,12 +6,12 @@ from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame, Source
 from cacheinf_ros.sources.objects import KnowsObjects, TrueObject
 from cacheinf_ros.sources.open import open_source
-from cacheinf_ros.sources.picture_files import decode_picture
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, decode_picture
 from cacheinf_ros.sources.scenes import OBJECT_LABELS, EncodedScene, Scene, SceneTruth
 
 __all__ = [
-    "OBJECT_LABELS", "EncodedScene", "Frame", "KnowsObjects", "Scene", "SceneTruth", "Source", "TrueObject",
-    "decode_compressed", "decode_image", "decode_picture", "open_source",
+    "MOST_PIXELS", "OBJECT_LABELS", "EncodedScene", "Frame", "KnowsObjects", "Scene", "SceneTruth", "Source",
+    "TrueObject", "decode_compressed", "decode_image", "decode_picture", "open_source",
 ]  # fmt: skip
 
 # A folder with doors of its own.

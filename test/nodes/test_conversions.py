@@ -92,6 +92,17 @@ def test_a_cache_map_that_contradicts_itself_is_refused(name: str, value: Any) -
         link_from(message)
 
 
+@pytest.mark.parametrize(("side", "block_size"), [(2**14, 2**14), (4096, 2)])
+def test_a_cache_map_of_more_pixels_or_blocks_than_any_camera_needs_is_refused(side: int, block_size: int) -> None:
+    """Dozens of maps are kept, and folding takes time and memory by the pixel."""
+    from cacheinf_ros.msg import CacheMap
+
+    packed = bytes((side // block_size) ** 2 // 8 + 1)
+    message = CacheMap(height=side, width=side, block_size=block_size, reusable=packed, motion=np.eye(3).ravel())
+    with pytest.raises(MessageError, match="larger block_size"):
+        link_from(message)
+
+
 def test_texts_of_megabytes_in_a_cache_map_go_no_further() -> None:
     from cacheinf_ros.msg import CacheMap
 
@@ -108,6 +119,7 @@ def test_texts_of_megabytes_in_a_cache_map_go_no_further() -> None:
 
 def test_the_size_that_a_broken_image_claims_is_one_that_a_map_can_have() -> None:
     assert image_size(Image(height=2**32 - 1, width=0)) == (2**14, 1)
+    assert image_size(Image(height=2**32 - 1, width=2**32 - 1)) == (1, 1)
 
 
 def test_images_survive() -> None:

@@ -11,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion
 from cacheinf_ros.errors import CacheMapError, MatchingError
-from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, MapSequencer, MapUpdate
+from cacheinf_ros.pipeline.map_chain import (
+    BROKEN,
+    EMPTY,
+    LATE,
+    MAPS_KEPT,
+    OTHER_SIZE,
+    CacheChain,
+    MapSequencer,
+    MapUpdate,
+)
 
 SIZE = (12, 16)
 BLOCK = 4
@@ -73,7 +82,7 @@ def test_what_is_reused_is_what_the_cache_holds(changes: list[int], fates: list[
             chain.add(link)
         if fate == "skip":
             continue
-        fold = chain.fold(stamp)
+        fold = chain.path(stamp).folded(SIZE)
         if fold.cache_map is not None and cache is not None:
             reused = fold.cache_map.reusable_mask
             assert np.array_equal(cache[reused], frame[reused])
@@ -94,9 +103,25 @@ def test_skipped_frames_fold_and_keep_what_did_not_change() -> None:
     for link in links:
         chain.add(link)
     chain.mark_cached(100)
-    folded = chain.fold(103).cache_map
+    folded = chain.path(103).folded(SIZE).cache_map
     assert folded is not None
     assert np.flatnonzero(~folded.reusable).tolist() == [1, 2, 3]
+
+
+def test_maps_of_another_size_than_the_frame_are_not_folded() -> None:
+    """Anybody can send some that are as large as a map may be: folding them takes 20 GB."""
+    links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
+    side = LARGEST_SIDE
+    huge = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (side, side), side, Motion.translation(0.5, 0.0))
+    chain = CacheChain()
+    for link in (links[0], replace(links[1], cache_map=huge), replace(links[2], cache_map=huge), links[3]):
+        chain.add(link)
+    chain.mark_cached(100)
+    assert chain.path(102).folded(SIZE).gap == OTHER_SIZE
+    folded = chain.path(103).folded(SIZE).cache_map
+    assert folded is not None
+    assert folded.image_size == SIZE
+    assert folded.is_empty
 
 
 def test_a_missing_map_is_a_gap_and_the_frame_after_it_reuses_again() -> None:
@@ -105,26 +130,26 @@ def test_a_missing_map_is_a_gap_and_the_frame_after_it_reuses_again() -> None:
     chain.add(links[0])
     chain.mark_cached(100)
     chain.add(links[2])
-    assert chain.fold(102).gap == BROKEN
+    assert chain.path(102).folded(SIZE).gap == BROKEN
     chain.mark_cached(102)
     chain.add(links[3])
-    assert chain.fold(103).cache_map is not None
+    assert chain.path(103).folded(SIZE).cache_map is not None
 
 
 def test_a_frame_run_without_its_map_is_found_by_its_stamp() -> None:
     links = links_of(frames_with_changing_blocks([0, 1]))
     chain = CacheChain()
-    assert chain.fold(100).gap == LATE
+    assert chain.path(100).folded(SIZE).gap == LATE
     chain.mark_cached(100)
     chain.add(links[0])
     chain.add(links[1])
-    assert chain.fold(101).cache_map is not None
+    assert chain.path(101).folded(SIZE).cache_map is not None
 
 
 def test_a_node_started_late_reuses_nothing_at_first() -> None:
     chain = CacheChain()
     chain.add(links_of(frames_with_changing_blocks([0, 1, 2]))[2])
-    assert chain.fold(102).gap == EMPTY
+    assert chain.path(102).folded(SIZE).gap == EMPTY
 
 
 def test_a_new_session_voids_what_the_cache_holds() -> None:
@@ -133,7 +158,7 @@ def test_a_new_session_voids_what_the_cache_holds() -> None:
     chain.add(links_of(frames)[0])
     chain.mark_cached(100)
     chain.add(links_of(frames, "b")[1])
-    assert chain.fold(101).gap == EMPTY
+    assert chain.path(101).folded(SIZE).gap == EMPTY
 
 
 def test_maps_of_a_time_that_was_left_are_forgotten() -> None:
@@ -172,7 +197,7 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
     chain.mark_cached(100)
     chain.add(linker.unreadable(101, (1, 1), "not an image"))
     chain.add(linker.link(frames[1], 102))
-    assert chain.fold(102).cache_map is not None
+    assert chain.path(102).folded(SIZE).cache_map is not None
 
 
 @pytest.mark.parametrize("reference", [2, 3, 2**32 - 1])

@@ -38,7 +38,7 @@ def test_a_frame_waits_for_its_map_until_the_timeout() -> None:
     assert pairs.deadline_ns() == TIMEOUT
     taken = pairs.take(TIMEOUT)
     assert taken is not None
-    assert (taken.frame, taken.timed_out, taken.fold.gap) == ("one", True, LATE)
+    assert (taken.frame, taken.timed_out, taken.path.gap) == ("one", True, LATE)
 
 
 def test_a_map_may_come_before_or_after_its_frame() -> None:
@@ -52,7 +52,7 @@ def test_a_map_may_come_before_or_after_its_frame() -> None:
     assert first is not None
     assert second is not None
     assert (first.frame, second.frame) == ("one", "two")
-    assert second.fold.cache_map is not None
+    assert second.path.links
 
 
 def test_the_latest_frame_that_has_its_map_wins() -> None:
@@ -98,7 +98,7 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     pairs.add_frame("again", stamp_ns=10, now_ns=0)
     again = pairs.take(TIMEOUT)
     assert again is not None
-    assert again.fold.cache_map is None
+    assert again.path.gap
 
 
 def test_what_is_left_at_the_end_is_dropped() -> None:
@@ -120,7 +120,7 @@ def gaps_of(stamps: list[int]) -> list[str]:
         pairs.add_map(replace(link(stamp, sequence), reference_sequence=sequence - 1, cache_map=everything))
         paired = pairs.take(0)
         assert paired is not None
-        gaps.append(paired.fold.gap)
+        gaps.append(paired.path.gap)
         pairs.note(paired, Outcome.CACHED)
     return gaps[1:]
 
@@ -152,7 +152,8 @@ def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
     taken = pairs.take(0)
     assert taken is not None
     assert taken.frame == "three"
-    assert taken.fold.cache_map is None or taken.fold.cache_map.is_empty
+    folded = taken.path.folded((4, 4)).cache_map
+    assert folded is None or folded.is_empty
 
 
 def test_frames_that_wait_are_bounded() -> None:
