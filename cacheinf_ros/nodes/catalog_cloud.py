@@ -14,6 +14,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.pipeline.node_configs import ResultConfig
 
 _LINK = "link"  # the stage that is not the server's
 
@@ -83,7 +84,7 @@ class CatalogCloud:
         node, identity = self._node, identity_of_variant(self._folders[model], variant)
         frames = WholeFrames(
             node, self._connection, node.parameters.get(OffloadConfig), identity, node.health,
-            prefix=f"{model}, whole frames: ",
+            most_output_bytes=node.parameters.get(ResultConfig).max_output_bytes, prefix=f"{model}, whole frames: ",
         )  # fmt: skip
         self._asked[model] = variant, frames
         return frames, True

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 import numpy as np
 from rclpy.serialization import deserialize_message, serialize_message
 
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, MessageError
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult, SplitPacket
 from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.nodes.results import decoded_from, outputs_from
 from cacheinf_ros.offload import Packet
+from cacheinf_ros.pipeline.frame_result import HELD
 
 _NUMBERS = (
     "reuse_ratio", "active_share", "stage_ms", "class_scores", "box_x", "box_y", "box_width", "box_height",
@@ -23,6 +26,14 @@ _LITTLE_ENDIAN = b"\0\1\0\0"
 bytes ended the process."""
 _LEAST_BYTES = 100  # of a result without any text or number: it has so many counts
 _STAMP = struct.Struct("<q")  # nanoseconds
+_MOST: Mapping[str, int] = {
+    "stage_names": 64, "output_names": 1000, "output_ranks": 1000, "output_shapes": 10_000, "class_ids": 2**14,
+    "box_x": 2**14, "key_point_x": 2**18, "outline_corners": 2**16, "corner_x": 2**20,
+}  # fmt: skip
+"""Of what a result lists, by the field that says how many: each box becomes an object of Python, and more say nothing
+to anybody."""
+_TEXTS = ("stage_names", "output_names", "class_names", "box_class_names")
+_MODES = frozenset({*(mode.value for mode in Mode), HELD})
 
 
 def packet_message(packet: Packet) -> SplitPacket:
@@ -71,12 +82,22 @@ def result_from(content: bytes) -> InferenceResult:
     except Exception as error:  # rclpy names none
         raise MessageError(f"a result of {len(content)} bytes cannot be read: {error}") from None
     try:
-        is_sound = _is_sound(message)
+        is_sound = _is_of_bounded_size(message) and _is_sound(message)
     except (ValueError, TypeError) as error:  # lists of different lengths; sizes that are not those of shapes
         raise MessageError(f"a result contradicts itself: {error}") from None
     if not is_sound:
         raise MessageError("a result contradicts itself, or holds what is no finite number")
     return message
+
+
+def _is_of_bounded_size(message: InferenceResult) -> bool:
+    """Whether there is no more in it than any model has to say; before anything is made of it."""
+    texts = [text for name in _TEXTS for text in getattr(message, name)[: max(_MOST.values())]]
+    return (
+        message.mode in _MODES
+        and all(len(getattr(message, name)) <= most for name, most in _MOST.items())
+        and all(len(text) <= MOST_CHARACTERS for text in texts)
+    )
 
 
 def _is_sound(message: InferenceResult) -> bool:

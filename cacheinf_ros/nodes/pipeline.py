@@ -130,8 +130,9 @@ class Pipeline:
         )  # fmt: skip
         offload, identity = get(OffloadConfig), Identity.of(self._model)
         self._whole = WholeFrames(
-            node, connection, offload, identity, node.health, is_wanted=lambda: self._policy.sends_frames
-        )
+            node, connection, offload, identity, node.health,
+            most_output_bytes=get(ResultConfig).max_output_bytes, is_wanted=lambda: self._policy.sends_frames,
+        )  # fmt: skip
         self._sharing = RowSharing(
             node, connection, lambda: get(UseServerConfig), offload, identity, self._runner.engine, node.health,
             slowdown=self._slowdown, make_scheduler=self._make_scheduler,

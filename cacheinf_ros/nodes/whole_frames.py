@@ -34,6 +34,7 @@ class WholeFrames(LinkedSession):
         identity: Identity,
         health: Health,
         *,
+        most_output_bytes: int,
         is_wanted: Callable[[], bool] = lambda: True,
         prefix: str = "",
     ) -> None:
@@ -41,6 +42,7 @@ class WholeFrames(LinkedSession):
 
         Args:
             identity: of the model.
+            most_output_bytes: of the outputs in a result: a larger one is not taken.
             is_wanted: says whether frames are to be sent at present.
             prefix: of what is said in log and diagnostics, where the node has several of these.
         """
@@ -49,6 +51,7 @@ class WholeFrames(LinkedSession):
         self._health = health
         report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
         self._identity = identity
+        self._most_output_bytes = most_output_bytes
         super().__init__(node, connection, report, config.probe_s, is_wanted)
 
     @property
@@ -77,6 +80,7 @@ class WholeFrames(LinkedSession):
             self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
         if result is not None:
             took_ms = 1e3 * (time.monotonic() - started)
+            result.model, result.where, result.variant, result.why = self._identity.model, "server", "", ""
             stages_ms = no_longer_than(took_ms, result.stage_ms)
             result.stage_names = [*result.stage_names, "link"]
             result.stage_ms = [*stages_ms, max(0.0, took_ms - sum(stages_ms))]
@@ -89,7 +93,9 @@ class WholeFrames(LinkedSession):
         session.send(ticket, whole_frame(stamp_ns, picture))
 
     def _make_session(self, name: str) -> WholeFrameSession:
-        self._session = WholeFrameSession(name, self._identity, self._config, self._connection.send)
+        self._session = WholeFrameSession(
+            name, self._identity, self._config, self._connection.send, most_output_bytes=self._most_output_bytes
+        )
         return self._session
 
     def _greet(self) -> None:

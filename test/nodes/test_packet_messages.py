@@ -65,6 +65,22 @@ def test_a_result_that_contradicts_itself_is_refused(changes: dict[str, Any]) ->
         result_from(result_content(message))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "whatever"},
+        {"stage_names": ["x" * 1000]},
+        {"stage_names": ["x"] * 65, "stage_ms": [0.0] * 65},
+        {"class_ids": [0] * 20_000, "class_names": [""] * 20_000, "class_scores": [0.0] * 20_000},
+        {"class_names": ["x" * 100_000], "class_ids": [0], "class_scores": [0.5]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_more_than_any_model_says_is_refused(changes: dict[str, Any]) -> None:
+    """Gigabytes were made of what a stranger sent in a server's name, and shown in /diagnostics."""
+    test_a_result_that_contradicts_itself_is_refused(changes)
+
+
 @pytest.mark.parametrize("content", [b"", b"\0\1\0\1", b"\0\0\0=", SOUND[:50], SOUND[:-1]])
 def test_what_is_no_result_is_refused(content: bytes) -> None:
     """Some of these ended the process in the middleware's own reader."""

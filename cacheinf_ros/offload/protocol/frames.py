@@ -114,13 +114,28 @@ class FrameSession:
         self._open = Ticket(sequence=self._sequence, deadline_ns=deadline_ns, awaited=self.is_up)
         return self._open
 
+    @property
+    def open_sequence(self) -> int:
+        """Of the request whose answer may still come in time; 0: there is none."""
+        return 0 if self._open is None else self._open.sequence
+
+    @property
+    def failures(self) -> int:
+        """How many requests in a row came to nothing."""
+        return self._failures
+
     def is_open(self, ticket: Ticket) -> bool:
         """Whether its answer may still come in time."""
         return self._open is ticket
 
     def start_anew(self) -> None:
         """Forget what was sent, and how the server has answered: there is another one, or none."""
-        self._open, self._failures, self.complaint = None, 0, ""
+        self.give_up()
+        self._failures, self.complaint = 0, ""
+
+    def give_up(self) -> None:
+        """Wait no longer for what was sent: its answer will not come."""
+        self._open = None
 
     def receive(self, sequence: int, refusal: str, now_ns: int) -> Ticket | None:
         """Take an answer.

@@ -20,11 +20,19 @@ class Arrived:
     content: bytes
 
 
+_MOST_AHEAD = 1000  # frames: one that is further ahead of the last is a mistake, or from somebody else
+
+
 class NewestContent:
-    """Puts contents of one kind together, one for each frame; those of later frames take the place of earlier ones."""
+    """Puts contents of one kind together, one for each frame; those of later frames take the place of earlier ones.
+
+    Attributes:
+        too_large: the last frame whose content was dropped for its size; 0: none.
+    """
 
     def __init__(self, kind: Kind, most_bytes: int) -> None:
         """``most_bytes``: of a content; larger ones are dropped."""
+        self.too_large = 0
         self._kind = kind
         self._most_bytes = most_bytes
         self._frame = 0
@@ -34,13 +42,15 @@ class NewestContent:
         """Take a sound packet in, if there is a use for it."""
         if packet.kind != self._kind or packet.frame < self._frame or packet.tensor:
             return
+        if self._frame and packet.frame > self._frame + _MOST_AHEAD:
+            return  # those that follow it would all be late
         if packet.frame > self._frame:
             self._frame, self._assembly = packet.frame, Assembly(packet.parts)
         if self._assembly is None:
             return
         self._assembly.add(packet)
         if self._assembly.size > self._most_bytes:
-            self._assembly = None
+            self._assembly, self.too_large = None, self._frame
 
     def take(self) -> Arrived | None:
         """Take out the newest, if it is complete; once."""

@@ -16,19 +16,43 @@ from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send
 from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession, text_of
 
 _NS_PER_S = 1e9
-_LARGEST_RESULT = 2**28  # bytes
+_BESIDE_OUTPUTS = 2**22  # bytes: classes, boxes and their shapes
+_RENEWED_AFTER = 3  # failures in a row
 
 
 class WholeFrameSession(RobotSession):
     """Has frames of one model computed, one after the other."""
 
-    def __init__(self, name: str, identity: Identity, config: OffloadConfig, send: Send) -> None:
-        """Prepare, as :class:`RobotSession`."""
+    def __init__(
+        self, name: str, identity: Identity, config: OffloadConfig, send: Send, *, most_output_bytes: int = 2**28
+    ) -> None:
+        """Prepare, as :class:`RobotSession`.
+
+        Args:
+            most_output_bytes: of the outputs in a result.
+        """
         super().__init__(name, identity, Work.FRAMES, config, send)
         self._changed = threading.Condition(self._lock)
         self._frames = FrameSession(config)
-        self._results = NewestContent(Kind.RESULT, _LARGEST_RESULT)
+        self._most_output_bytes = most_output_bytes
+        self._results = self._new_results()
         self._answered: tuple[Ticket, bytes] | None = None
+        self._renewed_at = 0  # so many failures
+        self._is_renewed = False  # the epoch that begins: not because there is another server
+
+    def poll(self) -> None:
+        """As :meth:`RobotSession.poll`; after some failures in a row both ends start anew.
+
+        Whatever one of them waits for that the other does not send is forgotten so. The server stays one that fails.
+        """
+        with self._lock:
+            self._frames.expire(time.monotonic_ns())
+            failures = self._frames.failures
+            self._renewed_at = min(self._renewed_at, failures)
+            if self._welcome is not None and failures >= self._renewed_at + _RENEWED_AFTER:
+                self._renewed_at, self._is_renewed = failures, True
+                self._fail(self._frames.complaint)
+        super().poll()
 
     @property
     def complaint(self) -> str:
@@ -79,7 +103,13 @@ class WholeFrameSession(RobotSession):
         self._changed.notify_all()
 
     def _hear_result(self, packet: Packet) -> None:
+        if packet.frame != self._frames.open_sequence:
+            return  # late, or of a frame that was never sent: those that are would come to nothing
         self._results.deliver(packet)
+        if self._results.too_large == packet.frame:
+            reason = f"outputs of more than {self._most_output_bytes} bytes: set max_output_bytes here to the server's"
+            self._frames.receive(packet.frame, reason, time.monotonic_ns())
+            return
         arrived = self._results.take()
         if arrived is None:
             return
@@ -91,10 +121,20 @@ class WholeFrameSession(RobotSession):
         return ""
 
     def _started(self) -> None:
-        self._frames.start_anew()
-        self._results = NewestContent(Kind.RESULT, _LARGEST_RESULT)
+        self._begin_anew()
+        self._is_renewed = False
+        self._results = self._new_results()
         self._changed.notify_all()
 
     def _ended(self, reason: str) -> None:
-        self._frames.start_anew()
+        self._begin_anew()
         self._changed.notify_all()
+
+    def _begin_anew(self) -> None:
+        if self._is_renewed:
+            self._frames.give_up()
+        else:
+            self._frames.start_anew()
+
+    def _new_results(self) -> NewestContent:
+        return NewestContent(Kind.RESULT, self._most_output_bytes + _BESIDE_OUTPUTS)

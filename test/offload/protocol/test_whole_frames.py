@@ -176,6 +176,43 @@ def test_a_refusal_says_why_and_ends_the_server_s_session() -> None:
         assert not sessions.server.is_open and not sessions.thread.is_alive()
 
 
+@pytest.mark.parametrize("kind", [Kind.FRAME, Kind.RESULT])
+def test_a_packet_of_a_frame_that_was_never_sent_locks_nobody_out(kind: Kind) -> None:
+    """One with the last number there is: everything after it was taken to be late, for good."""
+    with both() as sessions:
+        sessions.connect()
+        assert sessions.ask(b"12") == b"21"
+        for packet in cut(b"", session="robot", epoch=sessions.robot.epoch, kind=kind, frame=2**32 - 1):
+            (sessions.server if kind is Kind.FRAME else sessions.robot).receive(packet)
+        assert sessions.ask(b"12") == b"21"
+
+
+def test_both_ends_start_anew_after_some_failures_and_the_server_stays_one_that_fails() -> None:
+    """Where it is the first frame of an epoch that nobody sent, the server waits for what never comes."""
+    with both() as sessions:
+        sessions.connect()
+        epoch = sessions.robot.epoch
+        for packet in cut(b"", session="robot", epoch=epoch, kind=Kind.FRAME, frame=2**32 - 1):
+            sessions.server.receive(packet)
+        answers: list[bytes | None] = []
+
+        def ask() -> None:
+            sessions.robot.poll()
+            answers.append(sessions.ask(b"12"))
+
+        until(lambda: bool(answers and answers[-1]), ask)
+        assert answers[0] is None
+        assert sessions.robot.epoch == epoch + 1
+
+
+def test_a_result_that_is_too_large_is_said_to_be() -> None:
+    with both() as sessions:
+        sessions.robot = WholeFrameSession("robot", IDENTITY, CONFIG, sessions._to_server, most_output_bytes=10)
+        sessions.connect()
+        assert sessions.ask(bytes(5_000_000)) is None
+        assert "max_output_bytes" in sessions.robot.complaint
+
+
 def test_the_newest_frame_wins() -> None:
     newest = NewestContent(Kind.FRAME, 1000)
 
@@ -191,6 +228,6 @@ def test_the_newest_frame_wins() -> None:
     deliver(2, b"again")
     assert newest.take() is None
     deliver(3, bytes(1001))
-    assert newest.take() is None
+    assert newest.take() is None and newest.too_large == 3
     deliver(4, bytes(1000))
     assert newest.take() is not None
