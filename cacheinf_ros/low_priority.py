@@ -13,5 +13,9 @@ LOWEST = 19
 
 
 def lower_priority() -> None:
-    """Let the calling thread, and threads that it starts, come after others. A user cannot take that back."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+    """Let the calling thread, and threads that it starts, come after others. A user cannot take that back.
+
+    A thread that comes after more than that already, as all of a node under ``nice``, stays where it is.
+    """
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))

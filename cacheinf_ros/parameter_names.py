@@ -81,6 +81,9 @@ KNOWN = frozenset(_NAMES.split())
 """All nodes together know these."""
 
 
+_LONGEST_NAME = 64  # of those that are looked for: a longer one is like none
+
+
 def what_became_of(name: str) -> str:
     """Say it of a former name, as "'use_server' is now 'server.use'"; empty: there was no such name."""
     if name in RENAMED:
@@ -90,5 +93,5 @@ def what_became_of(name: str) -> str:
 
 def meant_by(name: str, known: Iterable[str]) -> str:
     """A question about the known name that is most like an unknown one; empty: none is."""
-    similar = difflib.get_close_matches(name, list(known), n=1)
+    similar = difflib.get_close_matches(name[:_LONGEST_NAME], list(known), n=1)
     return f" (did you mean {similar[0]!r}?)" if similar else ""

@@ -8,6 +8,7 @@ exponentially long. So how deep and how large the content will be is found out b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -40,6 +41,17 @@ def parse_yaml(text: str) -> Any:
         return yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # tags that do not suit
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def read_yaml_text(path: Path) -> Any:
+    """Parse a file, as :func:`parse_yaml`: no more of it is read than that takes.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as :func:`parse_yaml`, or it is no UTF-8.
+    """
+    with path.open(encoding="utf-8") as file:
+        return parse_yaml(file.read(LONGEST + 1))
 
 
 def whole_yaml(content: dict[str, Any]) -> str:

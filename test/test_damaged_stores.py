@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from catalogs import TINY, made_catalog
 from networks.lowered import graph_of
 from networks.random_graphs import random_network
@@ -41,7 +42,7 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Scales, load_model
 from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
-from cacheinf_ros.graph.ir import Levels
+from cacheinf_ros.graph.ir import Conv, Levels
 
 TIMES = int(os.environ.get("CACHEINF_DAMAGED", "200"))
 """Flipped bits for each store."""
@@ -78,10 +79,14 @@ def graphs(folder: Path) -> Store:
 
 def calibrations(folder: Path) -> Store:
     path = folder / "calibration.npz"
-    deltas = {f"conv{i}": DeltaThreshold(threshold=0.5, criterion=Criterion.ENERGY, weight=None) for i in range(100)}
-    point = CurvePoint(factor=1.0, engine_error=0.1, missed_change=0.2, milliseconds=3.0, active_share=0.4)
-    save_calibration(Calibration(base=deltas, curve=(point,), output_scale=OutputScale(deviations=(1.0,))), path)
-    return Store(path=path, read=lambda: (found := load_calibration(path)) and (found.curve, found.output_scale))
+    graph = load_model(TINY).graph
+    deltas = {name: DeltaThreshold(threshold=0.5, criterion=Criterion.ENERGY, weight=None) for name in graph.tensors}
+    points = tuple(
+        CurvePoint(factor=float(i), engine_error=0.1, missed_change=0.2, milliseconds=3.0, active_share=0.4)
+        for i in range(100)
+    )
+    save_calibration(Calibration(base=deltas, curve=points, output_scale=OutputScale(deviations=(1.0,))), path)
+    return Store(path=path, read=lambda: (found := load_calibration(path, graph)) and (found.curve, found.output_scale))
 
 
 def tables(folder: Path) -> Store:
@@ -93,7 +98,10 @@ def tables(folder: Path) -> Store:
 
 def scales(folder: Path) -> Store:
     model = load_model(TINY)
-    path = keep_scales(model, Scales(levels={f"conv{i}": Levels(scale=0.5, zero=i) for i in range(100)}))
+    convs = [operator for operator in model.graph.operators if isinstance(operator, Conv)]
+    values = {operator.output: torch.ones(len(operator.bias)) for operator in convs}
+    levels = {name: Levels(scale=0.5, zero=i) for i, name in enumerate(model.graph.tensors)}
+    path = keep_scales(model, Scales(levels=levels, biases=values, weight_scales=values))
     assert path is not None
     return Store(path=path, read=lambda: (found := kept_scales(model)) and found.levels)
 

@@ -19,8 +19,7 @@ from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
-from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
-from cacheinf_ros.offload.protocol.robot_session import text_of
+from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut, text_of
 from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.row_workers import RowWorkers
 

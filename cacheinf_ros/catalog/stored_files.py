@@ -9,7 +9,7 @@ from typing import TypeVar
 from cacheinf_ros.config import Config
 from cacheinf_ros.disk_cache import digest, replacing
 from cacheinf_ros.errors import CatalogError, ConfigError
-from cacheinf_ros.yaml_text import parse_yaml, whole_yaml
+from cacheinf_ros.yaml_text import read_yaml_text, whole_yaml
 
 Content = TypeVar("Content", bound=Config)
 
@@ -25,7 +25,7 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         CatalogError: the file is missing, unreadable, cut off, or says something impossible.
     """
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml_text(path)
     except (OSError, ValueError) as error:
         raise CatalogError(f"{path} cannot be read: {error}; {remedy}") from None
     if not isinstance(content, dict):

@@ -19,6 +19,7 @@ from cacheinf_ros.fleet.shared_weights import ModelStore, shared_model
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.row_workers import RowWorkers
+from cacheinf_ros.pipeline import guarded
 from cacheinf_ros.pipeline.node_configs import ModelConfig
 from cacheinf_ros.pipeline.runner import open_model
 
@@ -127,7 +128,7 @@ class SessionHost:
             self._sessions.pop(session, None)
 
     def _prepare(self) -> None:
-        with self._compiling:
+        with guarded("an engine for the next session"), self._compiling:  # else it is compiled when that comes
             if self._spare is None and self._is_open:
                 self._spare = self._compiled()
 

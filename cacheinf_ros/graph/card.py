@@ -11,7 +11,7 @@ from pydantic import Field
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
-from cacheinf_ros.yaml_text import parse_yaml
+from cacheinf_ros.yaml_text import read_yaml_text
 
 TRUSTED = "trusted:"
 """Before the name of a ``.pt2`` file: whoever says so knows that reading it may run code that is in it."""
@@ -52,7 +52,7 @@ def read_card(path: Path) -> ModelCard:
         ModelError: the file cannot be read or says something unusable.
     """
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml_text(path)
     except (OSError, ValueError) as error:
         raise ModelError(f"model card {path} cannot be read: {error}") from None
     if not isinstance(content, dict) or not content.get("factory"):

@@ -13,6 +13,8 @@ from cacheinf_ros.config import Config
 from cacheinf_ros.nodes.parameters import Parameters, current_name
 from cacheinf_ros.parameter_names import what_became_of
 
+_NAMED = 10  # of parameters that there are not: looking for what is meant takes time
+
 
 class ConfiguredNode(Node):
     """Has the parameters of some configurations, and says what has become of those that it once had."""
@@ -27,7 +29,9 @@ class ConfiguredNode(Node):
         wanted = [current_name(each) for each in parameter_list]
         missing = [each.name for each in wanted if not self.has_parameter(each.name)]
         if missing:
-            return SetParametersResult(successful=False, reason="; ".join(map(self.parameters.why_not, missing)))
+            return SetParametersResult(
+                successful=False, reason="; ".join(map(self.parameters.why_not, missing[:_NAMED]))
+            )
         for each in parameter_list:
             if not self.has_parameter(each.name):
                 self.get_logger().warning(f"parameters: {what_became_of(each.name)}")

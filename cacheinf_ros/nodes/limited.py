@@ -47,6 +47,11 @@ class Sender:
         else:
             self._link.send(size, deliver)
 
+    def close(self) -> None:
+        """Be done with a limited link, as soon as what waits there has crossed."""
+        if self._link is not None:
+            self._link.close()
+
 
 def find_trace(link: str) -> Trace:
     """A bandwidth, a trace in a file, or one of this package by its name; :class:`ConfigError` for anything else."""

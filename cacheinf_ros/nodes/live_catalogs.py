@@ -59,18 +59,23 @@ class LiveCatalogs:
 
     def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
         changed = {each.name: each.value for each in parameters if each.name in (_NAME, "rates")}
-        return verdict(lambda: self._read(changed) if _NAME in changed else None)
+        return verdict(lambda: self._read(changed, compares=False) if _NAME in changed else None)
 
-    def _read(self, changed: dict[str, Any]) -> Folders:
-        """Read catalogs as the parameters would name them; :class:`ConfigError` where they cannot be used."""
+    def _read(self, changed: dict[str, Any], *, compares: bool) -> Folders:
+        """Read catalogs as the parameters would name them; :class:`ConfigError` where they cannot be used.
+
+        Args:
+            compares: whether to see that files are those that were written: not while frames wait for this thread.
+        """
         config = self._node.parameters.get(self._config)
         try:
             config = config.changed(
                 **{name: value for name, value in changed.items() if name in type(config).model_fields}
             )
             if not isinstance(config, CatalogConfig):
-                return config.read()
-            folders = config.read(int8=computes_int8(self._node.parameters.get(EngineConfig).device))
+                return config.read(compares=compares)
+            int8 = computes_int8(self._node.parameters.get(EngineConfig).device)
+            folders = config.read(int8=int8, compares=compares)
             config.demands(folders)
         except CacheinfError as error:
             raise ConfigError(str(error)) from None
@@ -97,14 +102,15 @@ class LiveCatalogs:
 
     def _prepare(self, named: tuple[str, ...]) -> None:
         """Called in a thread of its own."""
-        lower_priority()
         log = self._node.get_logger()
         folders: Folders | None = None
         try:
-            folders = self._read({_NAME: named})
+            lower_priority()
+            folders = self._read({_NAME: named}, compares=True)
             if self._node.parameters.get(self._config).loads_variants:
                 prepare_catalogs(folders, log.info, log.error)
         except Exception as error:
+            folders = None
             self._complain(named, error)
         self._prepared, self._preparing = (named, folders), None
 

@@ -15,7 +15,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from cacheinf_ros.config import C, Config, Declaration
-from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.errors import ConfigError, quoted
 from cacheinf_ros.parameter_names import KNOWN, RENAMED, meant_by, what_became_of
 
 _INT_MAX = 2**63 - 1
@@ -55,7 +55,7 @@ class Parameters:
             return f"{name} has no effect here: start the node with {_switch(name)}: true"
         if name in self._declarations:
             return f"{name} is set when the node starts, with -p or in a YAML file"
-        return what_became_of(name) or f"there is no parameter {name!r}{meant_by(name, self._declarations)}"
+        return what_became_of(name) or f"there is no parameter {quoted(name)}{meant_by(name, self._declarations)}"
 
     def _is_in_use(self, name: str) -> bool:
         """Whether its group is: what is about a server is not, for a node that uses none."""

@@ -22,7 +22,7 @@ from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.msg import CacheMap, FrameFigures, InferenceResult
 from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.results import decoded_from, outputs_from
-from cacheinf_ros.nodes.spinning import ListeningNode
+from cacheinf_ros.nodes.spinning import ListeningNode, surviving
 from cacheinf_ros.nodes.topics import profile
 from cacheinf_ros.pipeline import MapUpdate, wait_until
 
@@ -125,13 +125,21 @@ class Recorder(ListeningNode):
         self._hears_figures = bool(figures_topic)
         super().__init__("recorder", domain)
         many = profile(_DEPTH, latched=True)
-        self.node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
-        self.node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
+        self.node.create_subscription(
+            InferenceResult, result_topic, surviving("a result", self._keep_result), many, raw=True
+        )
+        self.node.create_subscription(
+            CacheMap, cache_map_topic, surviving("a cache map", self._keep_map), many, raw=True
+        )
         self.node.create_subscription(Clock, "/clock", self._keep_clock, profile(_DEPTH))
         if class_map_topic:
-            self.node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
+            self.node.create_subscription(
+                Image, class_map_topic, surviving("a class map", self._keep_class_map), profile(_DEPTH)
+            )
         if figures_topic:
-            self.node.create_subscription(FrameFigures, figures_topic, self._keep_promise, profile(_DEPTH))
+            self.node.create_subscription(
+                FrameFigures, figures_topic, surviving("figures", self._keep_promise), profile(_DEPTH)
+            )
 
     @property
     def is_behind(self) -> bool:

@@ -20,7 +20,7 @@ from cacheinf_ros.msg import InferenceResult, SplitPacket
 from cacheinf_ros.nodes.conversions import byte_array, stamp_ns, time_message
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.results import outputs_from
-from cacheinf_ros.nodes.spinning import ListeningNode
+from cacheinf_ros.nodes.spinning import ListeningNode, surviving
 from cacheinf_ros.offload import Packet
 
 _MANY = QoSProfile(depth=1000)
@@ -67,7 +67,7 @@ class RobotStation(ListeningNode):
                 )
             )  # fmt: skip
 
-        self.node.create_subscription(InferenceResult, result_topic, received, _MANY)
+        self.node.create_subscription(InferenceResult, result_topic, surviving("a result", received), _MANY)
 
     def ends(self, node: str, image_topic: str, result_topic: str) -> tuple[set[bytes], set[bytes]]:
         """Identities of what receives images, and of what publishes results, in nodes of a name, as far as known."""

@@ -56,7 +56,7 @@ class ServerNode(FrameNode):
     def activate(self) -> None:
         """Begin to answer robots."""
         assert self._whole is not None
-        sender = Sender(self, self.parameters.get(LimitConfig))
+        sender = self._sender = Sender(self, self.parameters.get(LimitConfig))
         self._gateway = self._join(self._models) if self.parameters.get(ServerConfig).fleet else None
         self._sessions = RobotSessions(
             self, self._models, self._whole, self.parameters, self.health, sender, self._gateway
@@ -69,6 +69,7 @@ class ServerNode(FrameNode):
         assert self._sessions is not None
         self._sessions.close()
         self._whole.close()
+        self._sender.close()
         self._sessions = None
         if self._gateway is not None:
             self._gateway.close()

@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -29,6 +30,7 @@ from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)
 _TICK_S = 0.1
+_MOST_LINES, _LINES_S = 20, 60.0  # of the log that one server's state may take, in so many seconds
 NOT_USED = "not used"
 """What diagnostics say of a server that the policy leaves alone."""
 
@@ -48,6 +50,7 @@ class ServerReport:
         self._health = health
         self._started, self._until, self._prefix = started, until, prefix
         self._said = ""
+        self._lines: deque[float] = deque(maxlen=_MOST_LINES)  # when they were logged
 
     def rest(self) -> None:
         """Tell that the server is not used at present."""
@@ -60,6 +63,10 @@ class ServerReport:
         if complaint == self._said:
             return
         self._said = complaint
+        now = time.monotonic()
+        if len(self._lines) == _MOST_LINES and now - self._lines[0] < _LINES_S:
+            return  # whoever answers in a server's name could fill the disk: /diagnostics say what it is
+        self._lines.append(now)
         if complaint:
             self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until {self._until}")
         else:
@@ -123,6 +130,7 @@ class ServerConnection:
         for end in list(self._ends.values()):
             end()
         self._packets.wait_for_all_acked(_LAST_WORDS)  # a publisher that goes takes along what was lost on its way
+        self._sender.close()
 
     def join(self, session: str, receive: Callable[[Packet], None], end: Callable[[], None]) -> None:
         """Have what servers send to a session received.

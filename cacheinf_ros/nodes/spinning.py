@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -15,6 +15,7 @@ from rclpy.node import Node
 
 from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.topics import profile
+from cacheinf_ros.pipeline import guarded
 
 _JOIN_S = 5.0
 _DIAGNOSTICS_DEPTH = 1000
@@ -65,6 +66,21 @@ class SpinningNode:
             if self._failed is None:
                 raise
             self._failed(error)
+
+
+def surviving(what: str, receive: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Make a callback of a subscription whose messages anybody may send: one that cannot be read is left out.
+
+    Args:
+        what: comes, for the log.
+        receive: takes it.
+    """
+
+    def received(message: Any) -> None:
+        with guarded(what):
+            receive(message)
+
+    return received
 
 
 class ListeningNode(SpinningNode):

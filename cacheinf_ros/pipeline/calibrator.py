@@ -48,7 +48,7 @@ class BackgroundCalibrator:
         self._maps: list[CacheMap | None] = []
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._found = load_calibration(self._file)
+        self._found = load_calibration(self._file, model.graph)
         self.state = "stored" if self._found else "collecting frames"
 
     def feed(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Calibration | None:

@@ -24,7 +24,7 @@ from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFile
 from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.engine import EngineConfig, PartitionSpace
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.bounded.store import _parsed as read_calibration
+from cacheinf_ros.engine.bounded.store import checked_calibration
 from cacheinf_ros.engine.cost import POINTS
 from cacheinf_ros.engine.cost.measure import _parsed as read_costs
 from cacheinf_ros.engine.layout import lay_out
@@ -172,7 +172,7 @@ def graph(data: bytes) -> bool:
 
 def calibration(data: bytes) -> bool:
     """A kept calibration: whatever its parser raises counts as a refusal, see ``KeptFile.read``."""
-    return accepts(lambda content: read_calibration(memoryview(content)), data, Exception)
+    return accepts(lambda content: checked_calibration(memoryview(content), tiny_graph()), data, Exception)
 
 
 def costs(data: bytes) -> bool:

@@ -123,8 +123,8 @@ def _patch(share: float) -> Patch:
 
 def _files() -> dict[str, list[bytes]]:
     deltas = {
-        "conv": DeltaThreshold(threshold=0.5, criterion=Criterion.ENERGY, weight=np.ones(3, np.float32)),
-        "relu": DeltaThreshold(threshold=0.1, criterion=Criterion.MAXIMUM, weight=None),
+        "relu": DeltaThreshold(threshold=0.5, criterion=Criterion.ENERGY, weight=np.ones(8, np.float32)),
+        "relu_1": DeltaThreshold(threshold=0.1, criterion=Criterion.MAXIMUM, weight=None),
     }
     point = CurvePoint(factor=1.0, engine_error=0.1, missed_change=0.2, milliseconds=3.0, active_share=0.4)
     calibration = Calibration(base=deltas, curve=(point,), output_scale=OutputScale(deviations=(1.0, 2.0)))

@@ -28,6 +28,7 @@ from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.graph import Model, graph_hash, load_model
 from cacheinf_ros.graph.write import write_model
 
+_LARGEST_HEADER = 100_000  # bytes, of a safetensors file
 _FILE = "heads.yaml"
 CARD = "shared.yaml"
 """The card of the model with all heads."""
@@ -166,19 +167,28 @@ def _check_names(said: HeadsFile, path: Path) -> None:
 
 def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:
     path = _weights_of(folder, entry.name)
+    channels = trunk.graph.tensors[trunk.graph.outputs[0][1]].channels
     try:
-        content = path.read_bytes()
+        content = _read_weights(path, most_bytes=len(entry.labels) * (channels + 1) * 4 + _LARGEST_HEADER)
+        if entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256:
+            raise CatalogError(f"the head {path} has changed since it was written; train it anew")
         arrays = load(content)
         layer = Linear(weight=arrays["weight"], bias=arrays["bias"])
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise CatalogError(f"the head {path} cannot be read: {error}; train it anew") from None
-    channels = trunk.graph.tensors[trunk.graph.outputs[0][1]].channels
     expected, found = (len(entry.labels), channels), layer.weight.shape
     if found != expected or layer.bias.shape != expected[:1] or not _is_sound(layer):
         raise CatalogError(f"the head {path} must hold finite float32 weights {expected}, not {found}; train it anew")
-    if entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256:
-        raise CatalogError(f"the head {path} has changed since it was written; train it anew")
     return Head(name=entry.name, labels=entry.labels, layer=layer, accuracy=entry.accuracy, samples=entry.samples)
+
+
+def _read_weights(path: Path, most_bytes: int) -> bytes:
+    """Read a file, if it is no larger than a head's weights; ValueError: it is."""
+    with path.open("rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes} bytes")
+    return content
 
 
 def _is_sound(layer: Linear) -> bool:

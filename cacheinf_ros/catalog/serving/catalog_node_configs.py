@@ -60,6 +60,9 @@ class CatalogPolicy(Enum):
 _log = logging.getLogger(__name__)
 
 
+_MOST_CATALOGS = 64
+
+
 class CatalogFoldersConfig(Config):
     """Where catalogs are."""
 
@@ -74,23 +77,27 @@ class CatalogFoldersConfig(Config):
     @field_validator("catalogs", mode="before")
     @classmethod
     def _without_empty(cls, value: Iterable[str]) -> tuple[str, ...]:
-        return tuple(folder for folder in value if folder)  # ROS has no empty array of strings
+        named = tuple(folder for folder in value if folder)  # ROS has no empty array of strings
+        if len(named) > _MOST_CATALOGS:
+            raise ValueError(f"{len(named)} catalogs: {_MOST_CATALOGS} are the most")
+        return named
 
     @property
     def loads_variants(self) -> bool:
         """Whether variants are loaded by this node, whole or in part."""
         return True
 
-    def read(self, *, int8: bool = False) -> tuple[CatalogFolder, ...]:
+    def read(self, *, int8: bool = False, compares: bool = True) -> tuple[CatalogFolder, ...]:
         """Read all of them.
 
         Args:
             int8: whether variants in int8 are wanted; servers, for one, have none.
+            compares: see :func:`read_catalog`.
 
         Raises:
             CatalogError: one cannot be read, or two are for one model.
         """
-        folders = tuple(read_catalog(Path(folder).expanduser()) for folder in self.catalogs)
+        folders = tuple(read_catalog(Path(folder).expanduser(), compares=compares) for folder in self.catalogs)
         names = [folder.file.name for folder in folders]
         for name in names:
             if names.count(name) > 1:

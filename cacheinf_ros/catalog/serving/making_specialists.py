@@ -17,6 +17,7 @@ from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder,
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.low_priority import lower_priority
+from cacheinf_ros.pipeline import guarded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,12 +36,14 @@ class SpecialistSource:
 
     @classmethod
     def of(cls, catalog: CatalogFolder, variant: str) -> SpecialistSource | None:
-        """Read it; None where the catalog has nothing that specialists are made from.
+        """Read what it says; None where the catalog has nothing that specialists are made from.
+
+        Whether files are those that were written is seen when a specialist is made, in that thread.
 
         Raises:
-            CatalogError: what they are made from cannot be read.
+            CatalogError: it cannot be read.
         """
-        folder = read_specialise(catalog)
+        folder = read_specialise(catalog, compares=False)
         return None if folder is None else cls(catalog=catalog, folder=folder, variant=variant)
 
     def new_specialiser(self, rules: SkewRules) -> Specialiser:
@@ -81,11 +84,14 @@ class SpecialistThread:
         self._cancelled.set()
 
     def _run(self, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
-        lower_priority()
-        torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames several times
-        try:
-            self.outcome = work(self._cancelled.is_set)
-        except (CacheinfError, RuntimeError, ValueError, MemoryError) as error:
-            self.outcome = Rejected(why=f"it could not be made: {error}")
-        finally:
-            torch.set_num_threads(self._threads)  # threads that start later begin with the last number set
+        with guarded("a specialist") as failure:
+            lower_priority()
+            torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames by far
+            try:
+                self.outcome = work(self._cancelled.is_set)
+            except (CacheinfError, RuntimeError, ValueError, MemoryError) as error:
+                self.outcome = Rejected(why=f"it could not be made: {error}")
+            finally:
+                torch.set_num_threads(self._threads)  # threads that start later begin with the last number set
+        if failure:  # without an outcome it would be waited for, and then made again, for ever
+            self.outcome = Rejected(why=f"it could not be made: {failure.reason}")

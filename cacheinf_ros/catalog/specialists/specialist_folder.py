@@ -161,10 +161,13 @@ class SpecialiseFolder:
             variant: of :attr:`SpecialiseFile.variant_ms`.
 
         Raises:
-            CatalogError: a file cannot be read, or does not fit the others.
+            CatalogError: a file cannot be read, has changed, or does not fit the others.
         """
-        found = load_training_set(_set_file(self.path, self.file, entry.tensor), trunk)
+        path = _set_file(self.path, self.file, entry.tensor)
+        _check(path, entry.sha256)
+        found = load_training_set(path, trunk)
         path = self.path / _ANSWERS
+        _check(path, self.file.answers)
         try:
             answers = load_file(path)
         except (OSError, SafetensorError) as error:
@@ -176,8 +179,11 @@ class SpecialiseFolder:
         return replace(found, generic=named)
 
 
-def read_specialise(catalog: CatalogFolder) -> SpecialiseFolder | None:
+def read_specialise(catalog: CatalogFolder, *, compares: bool = True) -> SpecialiseFolder | None:
     """What specialists are made from; None: the catalog was built without.
+
+    Args:
+        compares: whether to see that files are those that were written, which takes time by the megabyte.
 
     Raises:
         CatalogError: a file is missing, unreadable, changed, or says something impossible.
@@ -190,9 +196,10 @@ def read_specialise(catalog: CatalogFolder) -> SpecialiseFolder | None:
     unknown = set(file.variant_ms) - {entry.name for entry in catalog.file.variants}
     if unknown:
         raise CatalogError(f"{path} names variants that the catalog has not: {', '.join(unknown)}; {_remedy(folder)}")
-    for trunk in file.trunks:
+    for trunk in file.trunks if compares else ():
         _check(_set_file(folder, file, trunk.tensor), trunk.sha256)
-    _check(folder / _ANSWERS, file.answers)
+    if compares:
+        _check(folder / _ANSWERS, file.answers)
     return SpecialiseFolder(path=folder, file=file)
 
 
@@ -250,9 +257,9 @@ def reserving(catalog: CatalogFolder) -> Catalog:
     """The catalog with the memory that a specialist takes beside each variant on the device.
 
     Raises:
-        CatalogError: what specialists are made from cannot be read.
+        CatalogError: it cannot be read what specialists are made from.
     """
-    found, plain = read_specialise(catalog), catalog.catalog
+    found, plain = read_specialise(catalog, compares=False), catalog.catalog
     if found is None:
         return plain
     variants = []

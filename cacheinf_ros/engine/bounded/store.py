@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
@@ -21,7 +22,8 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.graph import Model
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Graph, Model
 
 _VERSION = 3  # of the file's content
 _CONTENT = "__content__"
@@ -48,18 +50,49 @@ def save_calibration(calibration: Calibration, path: Path) -> None:
     _kept(path).write(written.getvalue())
 
 
-def load_calibration(path: Path) -> Calibration | None:
-    """Read a calibration; None where there is none, or with a warning none that can be used."""
-    return _kept(path).read(_parsed)
+def load_calibration(path: Path, graph: Graph) -> Calibration | None:
+    """Read a calibration of a model with this graph; None where there is none, or with a warning none that suits it."""
+    return _kept(path).read(lambda data: checked_calibration(data, graph))
 
 
 def _kept(path: Path) -> KeptFile:
     return KeptFile(path=path, what="calibration", remedy="calibrating")
 
 
-def _parsed(data: memoryview) -> Calibration:
+def checked_calibration(data: memoryview, graph: Graph) -> Calibration:
+    """Read a calibration of whoever wrote it: compiled kernels trust the lengths of its weights.
+
+    Raises:
+        Exception: of many kinds, where it is none.
+        EngineError: it is not for this graph, or has numbers that say nothing.
+    """
     with np.load(BytesIO(data)) as file:
-        return _calibration(json.loads(str(file[_CONTENT])), {name: file[name] for name in file.files})
+        found = _calibration(json.loads(str(file[_CONTENT])), {name: file[name] for name in file.files})
+    if not _fits(found, graph):
+        raise EngineError("it is not for this network, or has numbers that say nothing")
+    return found
+
+
+def _fits(found: Calibration, graph: Graph) -> bool:
+    factors = [point.factor for point in found.curve]
+    numbers = [value for point in found.curve for value in asdict(point).values()]
+    weights = {name: delta.weight for name, delta in found.base.items() if delta.weight is not None}
+    return (
+        found.base.keys() <= graph.tensors.keys()
+        and bool(factors)
+        and factors == sorted(set(factors))
+        and factors[0] >= 0
+        and math.isfinite(factors[-1])
+        and not any(math.isnan(number) for number in numbers)
+        and all(math.isfinite(delta.threshold) for delta in found.base.values())
+        and all(math.isfinite(deviation) for deviation in found.output_scale.deviations)
+        and all(
+            weight.dtype == np.float32
+            and weight.shape == (graph.tensors[name].channels,)
+            and bool(np.isfinite(weight).all())
+            for name, weight in weights.items()
+        )
+    )
 
 
 def _calibration(content: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> Calibration:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from cacheinf_ros.engine.decoders.decoded import Box, Decoded
-from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.errors import ConfigError, shortened
 
+_LONGEST = 20_000  # characters of what a user writes: names of a thousand classes
+_MOST_DIGITS = 9
 _NAMED = 8  # of the known classes, where none is near
 _ROUNDING = 1e-6  # of sums such as 0.9 + 0.1
 Region = tuple[float, float, float, float]
@@ -47,10 +49,13 @@ class Selection:
         Raises:
             ConfigError: the model has no such class, or the region is no part of a frame.
         """
-        words = [word.strip() for word in classes.split(",") if word.strip()]
+        if len(classes) > _LONGEST:
+            raise ConfigError(f"classes: {len(classes)} characters are too many: {_LONGEST} are the most")
+        words = {word.strip().lower() for word in classes.split(",") if word.strip()}
+        lower = [label.lower() for label in labels]
         return cls(
             score_threshold=score_threshold or None,
-            classes=frozenset(_id_of(word, labels) for word in words) if words else None,
+            classes=frozenset(_id_of(word, labels, lower) for word in sorted(words)) if words else None,
             region=_region(region),
         )
 
@@ -85,15 +90,15 @@ def _region(values: Sequence[float]) -> Region:
     )
 
 
-def _id_of(word: str, labels: tuple[str, ...]) -> int:
-    lower = [label.lower() for label in labels]
-    if word.lower() in lower:
-        return lower.index(word.lower())
-    if word.isdecimal() and (not labels or int(word) < len(labels)):
+def _id_of(word: str, labels: tuple[str, ...], lower: Sequence[str]) -> int:
+    if word in lower:
+        return lower.index(word)
+    if word.isdecimal() and len(word) <= _MOST_DIGITS and (not labels or int(word) < len(labels)):
         return int(word)
+    word = shortened(word)
     if not labels:
         raise ConfigError(f"classes: this model's classes have no names: give the id of {word!r}")
-    near = get_close_matches(word.lower(), lower, n=3)
+    near = get_close_matches(word, lower, n=3)
     known = [labels[lower.index(each)] for each in near] or [
         *labels[:_NAMED],
         *(["..."] if len(labels) > _NAMED else []),

@@ -46,8 +46,8 @@ def keep_scales(model: Model, scales: Scales, maker: Maker = Maker.USER) -> Path
 
 
 def kept_scales(model: Model, maker: Maker = Maker.USER) -> Scales | None:
-    """Those that were kept of a model; None where there are none."""
-    return _file(model, maker).read(scales_of)
+    """Those that were kept of a model; None where there are none, or with a warning none that suit it."""
+    return _file(model, maker).read(lambda data: checked_scales(bytes(data), model.graph))
 
 
 def computes_int8(device: str) -> bool:

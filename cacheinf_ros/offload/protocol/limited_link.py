@@ -21,6 +21,7 @@ from cacheinf_ros.pipeline import guarded
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01
+_MOST_WAITING = 2**26  # bytes: what is sent faster than the link takes it is lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,20 +109,30 @@ class LimitedLink:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._free = 0.0  # when all that waits will have been sent
-        self._waiting: queue.SimpleQueue[tuple[float, Callable[[], None]]] = queue.SimpleQueue()
+        self._bytes = 0  # that wait
+        self._waiting: queue.SimpleQueue[tuple[float, int, Callable[[], None]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._deliver, name="limited link", daemon=True)
         self._thread.start()
 
     def send(self, size: int, deliver: Callable[[], None]) -> None:
-        """Call ``deliver``, in another thread, when so many bytes have crossed."""
+        """Call ``deliver``, in another thread, when so many bytes have crossed; never where too many wait already."""
         with self._lock:
+            if self._bytes + size > _MOST_WAITING:
+                return  # as a router does
+            self._bytes += size
             self._free = self._trace.sent_at(max(time.monotonic(), self._free), size)
-            self._waiting.put((self._free, deliver))
+            self._waiting.put((self._free, size, deliver))
+
+    def close(self) -> None:
+        """End when what waits is delivered; without waiting for that."""
+        self._waiting.put(None)
 
     def _deliver(self) -> None:
-        while True:
-            due, deliver = self._waiting.get()
+        while (waiting := self._waiting.get()) is not None:
+            due, size, deliver = waiting
             time.sleep(max(0.0, due - time.monotonic()))
             with guarded("a message on a limited link"):  # one must not end the link
                 deliver()
+            with self._lock:
+                self._bytes -= size

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from cacheinf_ros.errors import MOST_CHARACTERS
+
 LARGEST = 400_000
 """Bytes of content in a packet: a message of 1 MB takes twenty times as long as one of a tenth."""
 _MOST_PARTS = 1000
@@ -102,6 +104,12 @@ class Packet:
 
 
 Send = Callable[[Packet], None]
+
+
+def text_of(packet: Packet) -> str:
+    """What a packet says in words, shortened and in one line: it goes into logs, which terminals show."""
+    text = packet.data[: 4 * MOST_CHARACTERS].decode(errors="replace")[:MOST_CHARACTERS]
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def cut(

@@ -22,7 +22,7 @@ from cacheinf_ros.offload.protocol.greeting import (
     read_welcome,
     written,
 )
-from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, cut
+from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, cut, text_of
 
 NOT_YET = "no server has answered yet"
 REFUSES = "the server refuses"
@@ -223,8 +223,3 @@ class RobotSession:
         self._epoch += 1
         self._next_hello = time.monotonic() + self._config.probe_s
         self._ended(reason)
-
-
-def text_of(packet: Packet) -> str:
-    """What a packet says in words, shortened."""
-    return packet.data.decode(errors="replace")[:500]

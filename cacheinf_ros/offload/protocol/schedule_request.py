@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cacheinf_ros.offload.protocol.packets import LARGEST, Assembly, Kind, Packet
+from cacheinf_ros.offload.protocol.packets import LARGEST, Assembly, Kind, Packet, text_of
 
 ANSWERS = (Kind.SEARCHING, Kind.SCHEDULES, Kind.NO_SCHEDULES)
 _AGAIN_S = 1.0  # a question that was not answered: it, or its answer, was lost
@@ -59,7 +59,7 @@ class ScheduleRequest:
             self.is_searched = True
             self._next_s = now_s + _SEARCHING_S
         elif packet.kind == Kind.NO_SCHEDULES:
-            self.refusal = packet.data.decode(errors="replace")[:500] or "it does not say why"
+            self.refusal = text_of(packet) or "it does not say why"
         else:
             self._take(packet)
 

@@ -12,8 +12,8 @@ import time
 from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
 from cacheinf_ros.offload.protocol.newest import NewestContent
-from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send
-from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession, text_of
+from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send, text_of
+from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession
 
 _NS_PER_S = 1e9
 _BESIDE_OUTPUTS = 2**22  # bytes: classes, boxes and their shapes

@@ -90,6 +90,8 @@ def test_nobody_to_ask() -> None:
         CatalogConfig.checked(policy="server_only").demands(())
     with pytest.raises(ConfigError, match="name folders that `cacheinf catalog build` has written"):
         CatalogConfig.checked().demands(())
+    with pytest.raises(ConfigError, match="64 are the most"):
+        CatalogConfig.checked(catalogs=["c"] * 65)
 
 
 def test_price_by_hand() -> None:

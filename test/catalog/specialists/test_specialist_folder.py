@@ -74,14 +74,18 @@ def test_the_answers_are_those_of_the_variant(
 ) -> None:
     _, folder = coloured
     shutil.copytree(folder.path, tmp_path / "specialise")
-    copied = replace(folder, path=tmp_path / "specialise")
-    answers = load_file(copied.path / "answers.safetensors")
-    answers["8bit"] = np.zeros_like(answers["8bit"])
-    save_file(answers, copied.path / "answers.safetensors")
+    path = tmp_path / "specialise" / "answers.safetensors"
+    answers = load_file(path)
+
+    def with_answers(content: dict[str, np.ndarray]) -> SpecialiseFolder:
+        save_file(content, path)
+        return replace(folder, path=path.parent, file=folder.file.changed(answers=digest(path)))
+
+    copied = with_answers({**answers, "8bit": np.zeros_like(answers["8bit"])})
     entry = folder.file.trunks[0]
     assert not copied.samples(entry, trunks["relu"], "8bit").generic.any()
     assert copied.samples(entry, trunks["relu"], "original").generic.any()
-    save_file({"original": answers["original"][:3]}, copied.path / "answers.safetensors")
+    copied = with_answers({"original": answers["original"][:3]})
     for variant in ("original", "8bit"):
         with pytest.raises(CatalogError, match="does not fit the training sets beside it; build the catalog anew"):
             copied.samples(entry, trunks["relu"], variant)
@@ -128,6 +132,24 @@ def test_what_is_broken_is_named_with_the_remedy(
     with pytest.raises(CatalogError, match=message) as error:
         read_specialise(read_catalog(tmp_path / "copy"))
     assert "build the catalog anew with --specialise, or remove" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["trunk-1", "answers"])
+def test_what_changes_after_the_catalog_was_read_teaches_no_specialist(
+    name: str, coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path
+) -> None:
+    shutil.copytree(coloured[0].path, tmp_path / "copy")
+    file = tmp_path / "copy" / "specialise" / f"{name}.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    catalog = read_catalog(tmp_path / "copy")
+    folder = read_specialise(catalog, compares=False)
+    assert folder is not None
+    entry = folder.file.trunks[0]
+    trunk = load_trunks(folder, catalog.network(original_name(catalog)))[entry.tensor]
+    with pytest.raises(CatalogError, match=f"{name}.safetensors has changed"):
+        folder.samples(entry, trunk, next(iter(folder.file.variant_ms)))
 
 
 def test_files_are_those_that_were_summed(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:

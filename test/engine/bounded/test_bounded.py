@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,9 +104,9 @@ def test_an_audit_refreshes_the_cache_and_tightens_what_broke_the_promise(
 def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
     assert engine.bounded.calibration is not None
     path = tmp_path / "folder" / "c.npz"
-    assert load_calibration(path) is None
+    assert load_calibration(path, engine.model.graph) is None
     save_calibration(engine.bounded.calibration, path)
-    again = load_calibration(path)
+    again = load_calibration(path, engine.model.graph)
     assert again is not None
     assert again.curve == engine.bounded.calibration.curve
     assert again.output_scale == engine.bounded.calibration.output_scale
@@ -115,7 +116,30 @@ def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (b"nonsense", whole[:-100], b"PK" + whole[2:]):  # BadZipFile was none of the errors expected
         path.write_bytes(damaged)
-        assert load_calibration(path) is None
+        assert load_calibration(path, engine.model.graph) is None
+
+
+def test_a_calibration_of_another_network_or_of_nonsense_is_not_used(engine: Engine, tmp_path: Path) -> None:
+    """Whoever may write to the cache directory gets the hash right: compiled code read beyond a weight's end."""
+    found, path = engine.bounded.calibration, tmp_path / "c.npz"
+    assert found is not None
+    name, delta = next((name, delta) for name, delta in found.base.items() if delta.weight is not None)
+    assert delta.weight is not None
+    short = replace(delta, weight=delta.weight[:1])
+    wrong = replace(found.curve[-1], engine_error=float("nan"))
+    for damaged in (
+        replace(found, base={**found.base, name: short}),
+        replace(found, base={**found.base, name: replace(delta, weight=delta.weight.astype(np.float64))}),
+        replace(found, base={**found.base, name: replace(delta, threshold=float("inf"))}),
+        replace(found, base={**found.base, "nothing": replace(delta, weight=None)}),
+        replace(found, curve=()),
+        replace(found, curve=(*found.curve[:-1], wrong)),
+        replace(found, curve=found.curve[::-1]),
+    ):
+        save_calibration(damaged, path)
+        assert load_calibration(path, engine.model.graph) is None
+    save_calibration(found, path)
+    assert load_calibration(path, engine.model.graph) is not None
 
 
 def test_too_few_frames_are_refused(scenenet: Model) -> None:

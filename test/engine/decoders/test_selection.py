@@ -38,6 +38,8 @@ def test_names_and_ids() -> None:
         ("4", LABELS, "ids, 0 to 3"),
         ("car", (), "no names"),
         ("²", (), "no names"),
+        ("9" * 5000, LABELS, "ids, 0 to 3"),
+        ("a," * 20_000, LABELS, "too many"),
     ],
 )
 def test_an_unknown_class_is_told_with_what_is_near(word: str, labels: tuple[str, ...], said: str) -> None:

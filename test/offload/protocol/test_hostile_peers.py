@@ -19,11 +19,11 @@ from sessions import OFFLOAD, PATIENCE_S, both, until
 
 from cacheinf_ros.engine import Side
 from cacheinf_ros.engine.partition.exchange import Patch
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, MessageError
 from cacheinf_ros.offload import Identity, OffloadConfig, WholeFrameSession, WholeFrameWorker, Work
 from cacheinf_ros.offload.protocol import transfer
 from cacheinf_ros.offload.protocol.frames import WireType
-from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut, text_of
 from cacheinf_ros.offload.protocol.patches import decode_patch, encode_patch
 from cacheinf_ros.offload.protocol.server_session import ServerSession
 
@@ -110,6 +110,13 @@ def test_a_robot_that_is_refused_greets_less_and_less(monkeypatch: pytest.Monkey
         now += 0.05
     between = np.diff(greetings)
     assert between[0] < 1 and (between[3:] > 3.9).all() and len(greetings) < 10
+
+
+def test_words_of_others_are_one_short_line() -> None:
+    """They go into logs, which terminals show."""
+    (packet,) = cut(b"no\n[ERROR] \x1b[2Jroom\xff" + b"x" * 10_000, session="robot", epoch=1, kind=Kind.REFUSED)
+    text = text_of(packet)
+    assert text.startswith("no [ERROR]  [2Jroom") and text.isprintable() and len(text) == MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

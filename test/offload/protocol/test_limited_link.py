@@ -52,6 +52,17 @@ def test_messages_arrive_in_order_and_not_before_they_can() -> None:
     assert all(second >= 0.02 * (number + 1) - 1e-3 for number, second in arrived)
 
 
+def test_a_link_ends_with_what_waits_there_and_takes_no_more_than_it_can_keep() -> None:
+    arrived: list[int] = []
+    link = LimitedLink(Trace.constant(1000.0))
+    for size in (1000, 2**27, 2000):
+        link.send(size, lambda size=size: arrived.append(size))  # type: ignore[misc]
+    link.close()
+    link._thread.join(20.0)
+    assert not link._thread.is_alive()
+    assert arrived == [1000, 2000]
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [("", "empty"), ("a,b\n1,2\n", "columns"), ("seconds,mbit_s\n1,5\n", "begin at 0"),
