@@ -115,6 +115,12 @@ class Engine:
         self._config = config
         self.bounded.configure(config)
 
+    def warm_up(self) -> None:
+        """Compute a blank frame, and forget it: the first takes ten times as long as others, which says nothing."""
+        self.run(np.zeros((*self._preprocessor.size, 3), np.uint8), None)
+        self.reset()
+        self._switch = DenseSwitch()
+
     def reset(self) -> None:
         """Forget the cache: the next frame is computed completely."""
         self._cached.is_whole = False

@@ -27,6 +27,7 @@ class EngineResult:
         stage_ms: milliseconds by stage, in order.
         cached: whether the cache holds this frame now; else it holds what it held before.
         where: it was computed: local, or shared with a server.
+        by_engine: whether the engine computed it, and not a dense backend beside it.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
     """
 
@@ -37,9 +38,15 @@ class EngineResult:
     stage_ms: dict[str, float]
     refreshed: bool
     cached: bool = True
+    by_engine: bool = True
     where: str = "local"
     motion: Motion = field(default_factory=Motion.none)
     shift: tuple[int, int] = (0, 0)
+
+    @property
+    def tells_savings(self) -> bool:
+        """Whether its time says what the engine takes for as much as was not reusable: it did all of it, alone."""
+        return self.by_engine and self.where == "local" and self.mode is not Mode.DENSE
 
     @property
     def total_ms(self) -> float:

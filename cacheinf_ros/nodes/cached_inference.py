@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 from rclpy.utilities import remove_ros_args
 
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import CacheMap
@@ -140,7 +140,7 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None and computed.outcome is Outcome.CACHED and computed.engine.mode is not Mode.DENSE:
+        if computed is not None and computed.outcome is Outcome.CACHED and computed.engine.tells_savings:
             self._producer.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
         self.store(lambda: self._matched.note(paired, outcome))
 

@@ -23,7 +23,7 @@ from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Contention
 from cacheinf_ros.pipeline.cached_model import CachedModel
-from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 from cacheinf_ros.pipeline.runner import Runner
 
@@ -103,7 +103,8 @@ class SplitCache(CachedModel):
             return super().run(image, stamp_ns, config)
         result = self._run(image, stamp_ns, config, self._link.partner())
         was_shared, took_ms = result.engine.where != "local", result.engine.stage_ms["compute"]
-        spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)
+        by_engine = result.engine.by_engine and result.mode != HELD
+        spent = self._link.computed(was_shared=was_shared, took_ms=took_ms, by_engine=by_engine)
         self._costs_so_far.add(spent, took_ms, self._money())
         return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")
 

@@ -259,8 +259,7 @@ class Pipeline:
         partner = sharing.partner() if sharing else None
         result = self._runner.infer(image, cache_map, partner, matching_ms=prepared.matching_ms or 0.0)
         compute_ms, was_shared = result.engine.stage_ms["compute"], result.engine.where != "local"
-        is_dense = config.mode is Mode.BOUNDED and result.engine.mode is Mode.DENSE  # by a backend, not by the engine
-        by_engine = not is_dense and result.mode != HELD
+        by_engine = result.engine.by_engine and result.mode != HELD
         spent = Spent(compute_ms=compute_ms)
         if sharing is not None:
             spent = sharing.computed(was_shared=was_shared, took_ms=compute_ms, by_engine=by_engine)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +21,10 @@ from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
+_BY_FAR = 1.3  # times what alone takes: anything else
+_CALM, _MOST_SKIPS = 10, 9  # frames in a row of which that was so, for each that is not asked about; at most
+_MOST_UNAWAITED = 3  # frames in a row
+_ANOTHER = 1.5  # times what the last server took for a frame: another machine
 MakeScheduler = Callable[..., Scheduler]
 """Takes what :class:`Scheduler` does."""
 
@@ -67,6 +72,9 @@ class RowSharing(LinkedSession):
         self._workload = Workload(engine.program.layout, engine.shared.space)
         self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
+        self._server_ms = 0.0  # of all operators, by the profile that the scheduler was made with
+        self._calm = self._skips = self._unawaited = 0  # see _choose
+        self._was_skipped = False
         self._make_scheduler = make_scheduler
         self._finder: ScheduleFinder | None = None
         self._choice: Choice | None = None
@@ -88,12 +96,14 @@ class RowSharing(LinkedSession):
     @property
     def why_alone(self) -> str:
         """Why the last frame was not shared."""
-        if self._partner is not None and self._choice is None:
+        if self._partner is not None and self._choice is None and not self._was_skipped:
             return "engine mode deepcache shares no frames"
         if not self._policy.divides_frames:
             return f"server.policy is {self._policy.value}"
-        if self._choice is not None and self._choice.partition is None:
+        if self._was_skipped or (self._choice is not None and self._choice.partition is None):
             return "alone it was predicted to end sooner"
+        if self._partner is not None and not self._partner.is_awaited:
+            return "the server is brought up to date"
         return self.session.complaint or "the session has only just started: the server has no frame yet"
 
     def _end(self) -> None:
@@ -104,6 +114,7 @@ class RowSharing(LinkedSession):
     def partner(self) -> FramePeer | None:
         """The server, for one frame; None: it is computed here."""
         self._choice = self._partner = None
+        self._was_skipped = False
         if self._scheduler is not None and not self._policy.sends_frames:
             self._partner = self.session.frame(self._choose)
         return self._partner
@@ -122,6 +133,8 @@ class RowSharing(LinkedSession):
         """
         self._health.count("shared" if was_shared else "alone")
         choice, scheduler, partner = self._choice, self._scheduler, self._partner
+        if self._was_skipped and not was_shared:
+            return Spent(compute_ms=took_ms)
         waited_ms = partner.waited_ms if partner is not None and by_engine else 0.0
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
@@ -165,19 +178,51 @@ class RowSharing(LinkedSession):
         welcome = self.session.welcome
         self._connection.belongs_to(self.session.name, welcome.server if welcome is not None else "")
         self.session.poll(self._finder.request if self._finder is not None else None)
-        if welcome is not None and self._scheduler is None:
-            surroundings = self._meet(np.array(welcome.profile, np.float64))
-            self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
+        if welcome is not None:
+            self._schedule_for(np.array(welcome.profile, np.float64))
         if self._scheduler is not None and self._policy.is_searched:
             self._find_schedules(self._scheduler)
         self._report.say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
-        assert self._scheduler is not None
+        """Ask the scheduler; not for each frame where alone has long been best by far, as that takes a millisecond."""
+        assert self._scheduler is not None and self._partner is not None
+        self._was_skipped = self._skips > 0 and self._policy.is_searched
+        if self._was_skipped:
+            self._skips -= 1
+            return None
         self._hear_of_server(self._scheduler)
         up = self.session.up
-        self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
-        return self._choice.partition
+        choice = self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
+        self._calm = self._calm + 1 if choice.partition is None and choice.lead >= _BY_FAR else 0
+        self._skips = min(self._calm // _CALM, _MOST_SKIPS)
+        if choice.partition is not None and self._policy.is_searched:
+            self._wait_for(choice, self._partner)
+        return choice.partition
+
+    def _wait_for(self, choice: Choice, partner: FramePeer) -> None:
+        """Compute a frame here as well where the server lacks so much that this ends sooner: the next one is shared.
+
+        Where it lacks as much again the next time, it is waited for once: a picture that moves a lot never rests.
+        """
+        is_late = not choice.is_settled and choice.predicted_ms > choice.alone_ms
+        if partner.is_awaited and is_late and self._unawaited < _MOST_UNAWAITED:
+            partner.is_awaited = False
+            self._unawaited += 1
+        elif choice.is_settled:
+            self._unawaited = 0
+
+    def _schedule_for(self, server_ms: np.ndarray) -> None:
+        """Begin to schedule for a server with this profile, or for one that is another machine than the last."""
+        whole_ms = float(server_ms[:, -1].sum())
+        ratio = whole_ms / self._server_ms if self._server_ms else math.inf
+        if 1 / _ANOTHER <= ratio <= _ANOTHER:
+            return
+        if self._finder is not None:
+            self._finder.close()
+            self._finder = None
+        self._server_ms = whole_ms
+        self._scheduler = self._make_scheduler(self._workload, self._meet(server_ms), robot_slowdown=self._slowdown)
 
     def _hear_of_server(self, scheduler: Scheduler) -> None:
         """The server says what a frame took when that has ended: with the next one it is known."""

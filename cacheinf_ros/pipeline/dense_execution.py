@@ -43,6 +43,7 @@ def compute_densely(
         stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
         refreshed=True,
         cached=cached,
+        by_engine=False,
     )
 
 

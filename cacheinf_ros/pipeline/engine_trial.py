@@ -59,12 +59,14 @@ class EngineTrial:
             is not faster than a dense backend.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_server: bool = False) -> None:
+        """``has_server``: whether a server may compute a part of frames."""
         self.way = Way.DENSE
         self.is_on = True
         self.wants_thresholds = False
         self._reuses = True
-        self._has_server = False
+        self._has_server = has_server
+        self._is_interrupted = False  # the trial: frames of the burst were computed otherwise
         self._engine_ms: list[float] = []  # of the frames of this trial in which it went first
         self._dense_ms: list[float] = []  # of the others
         self._spent_ms = 0.0  # by the engine in this trial
@@ -84,19 +86,19 @@ class EngineTrial:
     def start_anew(self) -> None:
         """Try the engine in the next burst: it has changed."""
         self.wants_thresholds, self.is_on, self._reuses = False, True, True
+        self._judged_ms = (0.0, 0.0)
         self._begin()
         self._wait_ms, self._share = 0.0, _COST
 
-    def meet(self, *, has_server: bool) -> bool:
-        """Note whether a server may compute a part of the next frame; returns whether that has changed.
+    @property
+    def is_judged(self) -> bool:
+        """Whether the engine has been judged in a burst since it changed, or was given up."""
+        return self._judged_ms != (0.0, 0.0) or not self.is_on
 
-        What was found out before then counts no more: frames are computed densely until the engine was tried.
-        """
-        if has_server == self._has_server:
-            return False
-        self._has_server, self.way = has_server, Way.DENSE
-        self.start_anew()
-        return True
+    def interrupt(self) -> None:
+        """Judge nothing by the burst that is going on: some of its frames are computed in another way."""
+        self._begin()
+        self._is_interrupted = True
 
     def run(
         self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
@@ -187,7 +189,8 @@ class EngineTrial:
         Returns:
             what was found, in words; empty where that is nothing.
         """
-        if not self._engine_ms or (loss is None and self.is_on):  # begun within the burst, or not at all
+        is_whole, self._is_interrupted = not self._is_interrupted, False
+        if not is_whole or not self._engine_ms or (loss is None and self.is_on):  # begun within the burst, or not
             self._begin()
             self.is_on = self.is_on or self._wait_ms <= 0
             return ""

@@ -46,7 +46,8 @@ class PromisedAnswers:
     Between one :meth:`run` and whatever is asked of it next, :meth:`finish` is to be called.
 
     Attributes:
-        trial: of the engine: whether it computes frames between bursts.
+        trial: of the engine: whether it computes frames between bursts. There is one for it alone and one for it with a
+            server: what the one has found out stays while the other is in use.
         decoded: what the user gets of the last frame that was computed, where judging it has found that too.
     """
 
@@ -56,7 +57,8 @@ class PromisedAnswers:
         Args:
             note: takes names and texts for diagnostics.
         """
-        self.trial = EngineTrial()
+        self._trials = {has_server: EngineTrial(has_server=has_server) for has_server in (False, True)}
+        self.trial = self._trials[False]
         self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
@@ -98,7 +100,8 @@ class PromisedAnswers:
         if config.max_loss != self._max_loss:
             self._dense.withdraw()
         if config.max_loss < self._max_loss:
-            self.trial.distrust()
+            for trial in self._trials.values():
+                trial.distrust()
             if self._holder is not None:
                 self._holder.look_soon()
         self._max_loss = config.max_loss
@@ -132,14 +135,31 @@ class PromisedAnswers:
         self._unjudged = None
         self._burst_ms = 0.0
         self._dense.lost()
-        self.trial.lost()
+        for trial in self._trials.values():
+            trial.lost()
         if self._holder is not None:
             self._holder.lost()
 
     def meet(self, *, has_server: bool) -> None:
-        """Note whether a server may compute a part of the next frame; where that is new, look soon what it is worth."""
-        if self.trial.meet(has_server=has_server) and self._holder is not None:
+        """Note whether a server may compute a part of the next frame; the first time, look soon what it is worth.
+
+        Sessions come and go: whoever forgot each time what was found out would hardly ever know anything.
+        """
+        trial = self._trials[has_server]
+        if trial is self.trial:
+            return
+        self.trial = trial
+        if self._holder is None:
+            return
+        if self._holder.wants_dense:
+            trial.interrupt()
+        if not trial.is_judged:
             self._holder.look_soon()
+
+    def engine_changed(self) -> None:
+        """Try the engine in the next burst: what was found out about it counts no more."""
+        for trial in self._trials.values():
+            trial.start_anew()
 
     def run(
         self, image: Image, cache_map: CacheMap | None, matching_ms: float = 0.0, peer: RemotePeer | None = None

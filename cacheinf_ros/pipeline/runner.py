@@ -98,8 +98,7 @@ class Runner:
 
     def warm_up(self) -> None:
         """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
-        self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
-        self.engine.reset()
+        self.engine.warm_up()
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -215,7 +214,7 @@ class Runner:
         if calibration is not None:
             self.engine.bounded.use(calibration)
             if self.promised is not None:
-                self.promised.trial.start_anew()
+                self.promised.engine_changed()
             _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:

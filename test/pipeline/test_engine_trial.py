@@ -39,8 +39,7 @@ def judge(trial: EngineTrial, loss: Loss | None, engine_ms: float) -> str:
 def test_it_is_chosen_only_where_it_keeps_its_share_and_is_faster(
     whole: float, moving: float, took_ms: float, has_server: bool
 ) -> None:
-    trial, loss = EngineTrial(), Loss(whole=whole, moving=moving)
-    trial.meet(has_server=has_server)
+    trial, loss = EngineTrial(has_server=has_server), Loss(whole=whole, moving=moving)
     judge(trial, loss, took_ms)
     assert (trial.way is Way.CACHED) == (loss.within(SHARE * ASKED) and took_ms <= 9.5)
 
@@ -72,22 +71,23 @@ def test_a_trial_that_begins_within_a_burst_is_judged_by_the_next() -> None:
 
 
 def test_with_a_server_complete_frames_are_tried_where_reuse_loses_too_much() -> None:
-    trial = EngineTrial()
-    assert trial.meet(has_server=True)
-    assert not trial.meet(has_server=True)
+    trial = EngineTrial(has_server=True)
     assert "with the server" in judge(trial, MUCH, 1.0)
     assert trial.way is Way.DENSE and trial.is_on and not trial.reuses
     assert "complete with the server" in judge(trial, LITTLE, 1.0)
     assert trial.way is Way.CACHED and not trial.reuses
 
 
-def test_when_the_server_goes_frames_are_dense_until_the_engine_was_tried_again() -> None:
+def test_a_burst_that_was_interrupted_says_nothing() -> None:
+    """Where a server comes or goes within it, what is lost and how long it takes are of two kinds of frames."""
     trial = EngineTrial()
-    trial.meet(has_server=True)
+    trial.interrupt()
+    assert not judge(trial, LITTLE, 1.0)
+    assert trial.way is Way.DENSE and trial.is_on and not trial.is_judged
     judge(trial, LITTLE, 1.0)
-    assert trial.way is Way.CACHED
-    assert trial.meet(has_server=False)
-    assert trial.way is Way.DENSE and trial.is_on and trial.reuses
+    assert trial.way is Way.CACHED and trial.is_judged
+    trial.start_anew()
+    assert not trial.is_judged
 
 
 def test_thresholds_are_wanted_where_reuse_is_right_but_slow() -> None:
@@ -119,8 +119,7 @@ def test_what_is_slower_between_bursts_than_dense_frames_were_is_given_up(slow_m
 
 def test_a_picture_at_rest_shows_nothing_of_what_comes_into_it() -> None:
     for has_server, way in ((False, Way.DENSE), (True, Way.DENSE)):
-        trial = EngineTrial()
-        trial.meet(has_server=has_server)
+        trial = EngineTrial(has_server=has_server)
         for frame in range(16):
             trial.compare(1.0, 10.0, engine_first=frame % 2 == 1)
         assert "nothing moved" in trial.judge(LITTLE, 10.0, ASKED, 2.0)
@@ -129,8 +128,7 @@ def test_a_picture_at_rest_shows_nothing_of_what_comes_into_it() -> None:
 
 
 def test_complete_frames_by_a_server_lose_nothing_whatever_moves() -> None:
-    trial = EngineTrial()
-    trial.meet(has_server=True)
+    trial = EngineTrial(has_server=True)
     judge(trial, MUCH, 1.0)
     for frame in range(16):
         trial.compare(1.0, 10.0, engine_first=frame % 2 == 1)

@@ -338,6 +338,24 @@ def test_a_dense_backend_that_fails_is_given_up_as_long_as_there_is_another(
     runner.close()
 
 
+def test_what_was_found_out_alone_stays_when_a_server_comes_and_goes(model: Model) -> None:
+    """A session that is lost every few seconds had frames computed densely for most of the time."""
+    runner, _ = bounded(model)
+    for _ in range(BURST + 1):
+        runner.infer(picture(), None)
+    promised = runner.promised
+    assert promised is not None
+    promised.trial.way = Way.CACHED
+    promised.meet(has_server=True)
+    assert promised.trial.way is Way.DENSE and promised.trial.is_on
+    promised.meet(has_server=False)
+    assert promised.trial.way is Way.CACHED
+    promised.engine_changed()
+    promised.meet(has_server=True)
+    assert promised.trial.is_on and not promised.trial.is_judged
+    runner.close()
+
+
 def test_where_less_may_be_lost_the_engine_computes_nothing_until_it_was_tried_again(model: Model) -> None:
     runner, _ = bounded(model)
     for _ in range(BURST + 1):

@@ -199,7 +199,8 @@ class DeviceModels:
         match_ms = self._match(view, config)
         result = loaded.cached.run(view.image, view.stamp_ns, config)
         engine = result.engine
-        if match_ms and "compute" in engine.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
+        is_whole = "compute" in engine.stage_ms and engine.tells_savings  # not a specialist alone
+        if match_ms and is_whole and self._is_heaviest(loaded):
             self._producer.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
         timed = result.after({"match": match_ms})
         return replace(timed, model=model, variant=result.variant or loaded.variant)

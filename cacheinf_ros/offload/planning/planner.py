@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
 _SIMILAR = 0.2  # in the logarithm, of what is about the same
 _CUT_FRAMES = 15
+_AS_USUAL, _NOTICED_MS = 1.5, 2.0  # times what a settled frame takes, and milliseconds more
 _NEW = 0.2  # weight of a frame in what is typical
 # overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
 # tensor that crosses inside the network
@@ -38,6 +40,8 @@ class Choice:
     Attributes:
         partition: None: all at the robot.
         predicted_ms: until the robot has the outputs.
+        alone_ms: the same, were all of it computed at the robot.
+        lead: times as long as this the best way takes that shares more, or less; infinite: there is none.
         local_share: of the work, by what the robot takes for its rows and for all.
         robot_ms, server_ms: that the operators take by the machines' profiles.
         changed: share of the input that crosses, as far as the server is concerned.
@@ -49,6 +53,8 @@ class Choice:
     partition: Partition | None
     predicted_ms: float
     local_share: float
+    alone_ms: float = 0.0
+    lead: float = 1.0
     robot_ms: float = 0.0
     server_ms: float = 0.0
     changed: float = 0.0
@@ -99,6 +105,7 @@ class Scheduler:
         self._cut_age = 0  # frames
         self._typical: Numbers | None = None  # active shares of each tensor
         self._record = TrackRecord()
+        self._server_seen = False
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The partition for a frame."""
@@ -106,7 +113,7 @@ class Scheduler:
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
         now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
-        candidates = self.candidates(policy, around, mbit_s, changed)
+        candidates = list(self.candidates(policy, around, mbit_s, changed))
         extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
         ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
         costs = np.add(ends, extra) * self._record.factors([rows.tobytes() for rows in candidates])
@@ -117,8 +124,20 @@ class Scheduler:
         is_settled = self._is_settled and bool((candidates[best] == self._rows).all())
         self._is_settled = True
         self._rows = candidates[best]
-        times = (steady if is_settled else now).times(self._rows)
-        return self._choice(times, steady, extra[best], float(changed[0]), is_settled)
+        # one of the machines may lack much more than this frame has changed, as after an audit
+        is_settled &= now.end(self._rows) <= _AS_USUAL * steady.end(self._rows) + _NOTICED_MS
+        if (self._rows != self._whole).any():
+            self._server_seen = True
+        elif self._server_seen:
+            self._server.relax()
+        others = [costs[i] for i, rows in enumerate(candidates) if not (rows == self._rows).all()]
+        choice = self._choice((steady if is_settled else now).times(self._rows), steady, extra[best], float(changed[0]))
+        return replace(
+            choice,
+            is_settled=is_settled,
+            alone_ms=now.end(self._whole) + self._overhead_ms(self._whole, float(changed[0])),
+            lead=min(others, default=math.inf) / max(costs[best], 1e-6),
+        )
 
     @property
     def state(self) -> str:
@@ -203,7 +222,7 @@ class Scheduler:
             self._cut_age = 0
         return self._cut[1]
 
-    def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:
+    def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float) -> Choice:
         partition, share = None, 1.0
         if (self._rows != self._whole).any():
             alone = steady.times(self._whole).robot_busy
@@ -220,7 +239,6 @@ class Scheduler:
             server_ms=times.server_busy / self._server.slowdown,
             changed=changed,
             transfers=times.transfers,
-            is_settled=is_settled,
             schedule=self._rows.tobytes(),
         )
 

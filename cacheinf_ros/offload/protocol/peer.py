@@ -20,7 +20,7 @@ Frame = tuple[int, int]
 class Session(Protocol):
     """What a frame needs of :class:`.row_session.RowSession`."""
 
-    def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
+    def begin(self, epoch: int, start: FrameStart, *, is_awaited: bool) -> tuple[int, bytes]:
         """The start of the next frame is on its way; its number, and the start as bytes.
 
         Raises:
@@ -74,7 +74,7 @@ class FramePeer:
 
     def begin(self, start: FrameStart) -> None:
         """As :meth:`RemotePeer.begin`."""
-        frame, content = self._session.begin(self.epoch, start)
+        frame, content = self._session.begin(self.epoch, start, is_awaited=self.is_awaited)
         self._start_bytes = len(content)
         self._crossing = Transfer(self._wire, frame, time.monotonic() + self._patience_s)
         self._wire.put(Kind.START, content, frame)

@@ -26,6 +26,7 @@ from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
 _CATCH_UP_S = 30.0  # of silence, while the server computes a frame that nobody waits for
 _LOST_S = 2.0  # after such a frame's start: a server that greets then, which it does between frames, has nothing of it
+_IN_TIME = 100  # frames in a row: a server that was late is one like any other again
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
 
@@ -86,6 +87,8 @@ class RowSession(RobotSession):
         self._request: ScheduleRequest | None = None
         self._is_behind = False  # the server: more is new to it than it computes within the deadline
         self._is_catching_up = False  # it computes a frame for which nobody waits
+        self._late = 0  # frames, each less than _IN_TIME after the one before: each doubles the time until the next try
+        self._in_time = 0  # frames since then
 
     def poll(self, request: ScheduleRequest | None = None) -> None:
         """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
@@ -119,8 +122,11 @@ class RowSession(RobotSession):
             patience_s = self._config.server_deadline_ms / 1e3
             return FramePeer(self, wire, choose, patience_s, is_awaited=not self._is_behind)
 
-    def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
+    def begin(self, epoch: int, start: FrameStart, *, is_awaited: bool) -> tuple[int, bytes]:
         """Take note that the start of the next frame is on its way; the frame's number, and the start as bytes.
+
+        Args:
+            is_awaited: whether the robot waits for rows; else the server only catches up, and has time for it.
 
         Raises:
             LinkError: the epoch has ended.
@@ -129,7 +135,7 @@ class RowSession(RobotSession):
         with self._lock:
             if epoch != self._epoch or self._welcome is None:
                 raise LinkError(self.complaint or "the session has started anew")
-            self._is_catching_up = self._is_behind
+            self._is_catching_up = not is_awaited
             self._frame += 1
             self._mailbox.forget_before(self._frame)
             self._sent = _Sent(self._frame, len(content), time.monotonic())
@@ -145,6 +151,12 @@ class RowSession(RobotSession):
                 if unheard > 0:
                     self.up.nothing_came(unheard, waited_ms)
                 self._is_behind |= frame == 1 and waited_ms >= self._config.server_deadline_ms
+                self._late, self._in_time = self._late + 1, 0
+
+    @property
+    def _retry_s(self) -> float:
+        """A server that lives, and comes too late again and again, costs a deadline each time."""
+        return min(super()._retry_s * 2.0 ** min(max(0, self._late - 1), 30), self._config.probe_max_s)
 
     @property
     def _silent_s(self) -> float:
@@ -214,5 +226,8 @@ class RowSession(RobotSession):
             if self.served is None or self.served[0] != frame:  # packets may come twice
                 self.served_ms += served_ms
             self.served = frame, served_ms
+            self._in_time += 1
+            if self._in_time >= _IN_TIME:
+                self._late = 0
             self.down.delay_ms = self.up.delay_ms
             self.down.observe(served.last_bytes, 1e3 * (now - start.arrived) - served.took_ms + self.down.delay_ms)
