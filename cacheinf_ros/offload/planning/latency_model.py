@@ -16,7 +16,7 @@ _BELIEF = 0.02  # weight of the profile, in frames
 _INERTIA = 1e-4  # the same of what was found of an overhead, per square millisecond: it keeps what frames with little
 # of a kind say from being blown up
 _FARTHEST = 5.0  # times what was expected: more is an accident
-_RELAXED = 0.005  # of what a machine is slower than measured, with each frame
+_RELAXED = 0.005  # of what a machine is slower than expected, with each frame
 _MOST_OFF = 50.0  # times slower or faster than measured
 
 
@@ -35,6 +35,7 @@ class LatencyModel:
         """
         self._prior = np.diag([_BELIEF, *[_INERTIA] * len(overheads_ms)])
         self._found: NDArray[np.float64] = np.array([slowdown, *overheads_ms])
+        self._expected = self._found.copy()
         self._squares, self._products = np.zeros_like(self._prior), np.zeros_like(self._found)
 
     @property
@@ -51,11 +52,10 @@ class LatencyModel:
         return " + ".join([f"{self.slowdown:.2f} x profile", *(f"{found:.1f} ms" for found in self._found[1:])])
 
     def relax(self) -> None:
-        """Nothing is seen of a machine that was found slow: little by little it is taken to be as it was measured."""
-        if self._found[0] > 1:
-            self._found[0] += _RELAXED * (1 - self._found[0])
-            self._squares *= 1 - _RELAXED
-            self._products *= 1 - _RELAXED
+        """Nothing is seen of a machine that was found slow: little by little it is taken to be as it was expected."""
+        self._found += _RELAXED * np.minimum(0.0, self._expected - self._found)
+        self._squares *= 1 - _RELAXED
+        self._products *= 1 - _RELAXED
 
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """A frame for which the profile says so much, with so much of each kind of overhead, took so long."""

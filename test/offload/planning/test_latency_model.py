@@ -31,6 +31,21 @@ def test_a_straight_line_is_found(slowdown: float, alone: float, shared: float, 
         assert predicted == pytest.approx(slowdown * 100 + (alone, shared)[kind], rel=0.1, abs=2)
 
 
+def test_a_machine_of_which_nothing_is_seen_becomes_what_it_was_measured_to_be() -> None:
+    pace = LatencyModel([0.0])
+    for _ in range(20):
+        pace.observe(100.0, (1.0,), 1000.0)
+    slow = pace.slowdown
+    for _ in range(2000):
+        pace.relax()
+    assert slow > 5 and pace.slowdown == pytest.approx(1, abs=0.01)
+    pace.observe(100.0, (1.0,), 100.0)
+    assert pace.slowdown < 1.5  # what was seen long ago is forgotten, too
+    fast = LatencyModel([0.0], slowdown=0.5)
+    fast.relax()
+    assert fast.slowdown == 0.5
+
+
 def test_one_frame_says_much() -> None:
     """The robot's processor is three times as slow as when it was measured."""
     pace = LatencyModel([0.0])

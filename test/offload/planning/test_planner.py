@@ -87,3 +87,40 @@ def test_what_machines_really_take_counts() -> None:
         scheduler.observe_server(choice, 100 * choice.server_ms)
     assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).local_share > 0.9
     assert np.isfinite(scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).predicted_ms)
+
+
+def test_a_server_that_was_slow_is_tried_again() -> None:
+    """While nothing is seen of it, it is taken to become what it was measured to be."""
+    scheduler = Scheduler(MIXED, AROUND)
+    for _ in range(10):
+        choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, FEW)
+        scheduler.observe_server(choice, 30 * choice.server_ms)
+    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, FEW).partition is None
+    alone = 0
+    while (choice := scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, FEW)).partition is None:
+        scheduler.observe_robot(choice, choice.robot_ms)
+        scheduler.observe_frame(choice, choice.predicted_ms)
+        alone += 1
+        assert alone < 2000
+    assert alone > 10
+
+
+def test_a_frame_for_which_the_server_lacks_more_than_it_changes_is_not_like_those_before() -> None:
+    """After an audit, or frames that were computed completely, nobody says so: it is seen by what is out of date."""
+    scheduler = Scheduler(MIXED, AROUND)
+    for _ in range(3):
+        usual = scheduler.choose(OffloadPolicy.REMOTE, 5.0, 0.01, FEW)
+    assert usual.is_settled
+    lacking = scheduler.choose(OffloadPolicy.REMOTE, 5.0, 0.01, outdated(MIXED, 0.05, server=1.0))
+    assert not lacking.is_settled
+    assert lacking.predicted_ms > 2 * usual.predicted_ms
+    assert lacking.alone_ms == pytest.approx(scheduler.choose(OffloadPolicy.LOCAL, 5.0, 0.01, FEW).predicted_ms)
+    assert scheduler.choose(OffloadPolicy.REMOTE, 5.0, 0.01, FEW).partition is not None
+
+
+def test_how_far_the_choice_is_ahead() -> None:
+    scheduler = Scheduler(MIXED, AROUND)
+    assert scheduler.choose(OffloadPolicy.LOCAL, 5.0, 1.0, FEW).lead == np.inf
+    slow, fast = (scheduler.choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, FEW) for mbit_s in (0.01, 1000.0))
+    assert slow.partition is None and slow.lead > 2
+    assert fast.partition is not None and fast.lead > 0.9

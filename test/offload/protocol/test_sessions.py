@@ -21,7 +21,7 @@ from cacheinf_ros.engine import Caching, FrameStart, Partition, PartitionWorker,
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.exchange import Exchange
 from cacheinf_ros.errors import LinkError
-from cacheinf_ros.offload.protocol import robot_session
+from cacheinf_ros.offload.protocol import robot_session, row_session
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.server_session import IDLE_S
@@ -247,6 +247,53 @@ def test_a_lost_packet_does_not_end_the_catching_up_for_good(
         monkeypatch.setattr(sessions, "faults", arrive)
         film_until_shared(sessions)
         assert lost and sessions.robot.epoch > first + 1
+
+
+def test_a_server_that_is_late_again_and_again_is_tried_less_and_less() -> None:
+    """Each time costs a deadline; a hundred frames in time, and it is one like any other."""
+    config = OFFLOAD.changed(probe_s=0.1, probe_max_s=0.5)
+    with both(MODEL, config=config) as sessions:
+        robot = sessions.robot
+
+        def waits_s() -> float:
+            sessions.connect()
+            partner = robot.frame(lambda _: None)
+            assert partner is not None
+            robot._sent = row_session._Sent(5, 100, time.monotonic())
+            robot.late(5, 100)
+            robot.fail(partner.epoch, "nothing came")
+            return robot._next_hello - time.monotonic()
+
+        assert [waits_s() for _ in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5], abs=0.05)
+        sessions.connect()
+        stream = Stream(sessions)
+        while stream.shared < 150:
+            stream.next()
+        assert waits_s() == pytest.approx(0.1, abs=0.05)
+
+
+def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
+    """Where the robot alone is sooner at the end than a server that lacks the whole picture."""
+    with both(MODEL) as sessions:
+        sessions.connect()
+        robot, engine = sessions.robot, sessions.engine
+        assert engine.shared is not None
+        everything = engine.shared.space.everything_at(Side.SERVER)
+        rng = np.random.default_rng(0)
+        image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
+        where: list[str] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while where[-3:] != ["shared"] * 3:
+            assert time.monotonic() < deadline
+            partner = robot.frame(lambda _: everything)
+            if partner is not None and "shared" not in where and len(where) < 2:
+                partner.is_awaited = False  # as the choice for this frame says
+            result = engine.run(image, cache_map, partner)
+            assert_result_equals_dense(engine, result, image)
+            where.append(result.where if partner is not None else "catching up")
+            image, cache_map = changed(image, 5, 0.02, rng)
+        assert "local" in where and robot.epoch == 1
+        assert set(where[where.index("shared") :]) == {"shared"}
 
 
 def test_a_session_says_how_long_it_has_been_at_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
