@@ -71,6 +71,11 @@ class Engine:
         side = Side.ROBOT if with_server else None
         self.program, self.cost = compile_program(executed, config, backend, caching, side, cameras)
         self._input = backend.input(self._preprocessor, self.program.input, on_host=with_server)
+        if with_server and backend.device.type != "cpu":
+            _log.warning(
+                "frames that may be shared with a server are computed on a GPU step by step, which is slower: leave "
+                "server.use off where no server is near (docs/gpu.md)"
+            )
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._cached = CachedFrame(
