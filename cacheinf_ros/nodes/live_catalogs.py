@@ -45,6 +45,7 @@ class LiveCatalogs:
         self._taken = self._named
         self._prepared: tuple[tuple[str, ...], Folders | None] | None = None  # None: they cannot be used any more
         self._preparing: threading.Thread | None = None
+        self._failed: tuple[str, ...] | None = None  # until they are named again
         self._timer = node.create_timer(_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         node.add_on_set_parameters_callback(self._check)
 
@@ -59,6 +60,8 @@ class LiveCatalogs:
 
     def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
         changed = {each.name: each.value for each in parameters if each.name in (_NAME, "rates")}
+        if _NAME in changed:
+            self._failed = None
         return verdict(lambda: self._read(changed, compares=False) if _NAME in changed else None)
 
     def _read(self, changed: dict[str, Any], *, compares: bool) -> Folders:
@@ -83,17 +86,18 @@ class LiveCatalogs:
 
     def _look(self) -> None:
         """Start to prepare what has been named, or hand over what is prepared."""
-        if self._preparing is not None or self._named == self._taken:
+        if self._preparing is not None or self._named in (self._taken, self._failed):
             return
         if self._prepared is None or self._prepared[0] != self._named:
             self._start()
             return
         named, folders = self._prepared
-        if folders is not None:
-            if not self._take(folders):
-                return
+        if folders is None:
+            self._failed, self._prepared = named, None
+            return
+        if self._take(folders):
             self._say(f"{len(folders)} catalogs are in use now: {', '.join(folder.file.name for folder in folders)}")
-        self._taken, self._prepared = named, None
+            self._taken, self._prepared = named, None
 
     def _start(self) -> None:
         named = self._named

@@ -13,7 +13,7 @@ from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection, ServerReport
 from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
-from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload
+from cacheinf_ros.offload.planning import Asking, Choice, Machines, Scheduler, Workload
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload.searching import ScheduleFinder
 from cacheinf_ros.offload_policy import OffloadPolicy
@@ -21,9 +21,6 @@ from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
-_BY_FAR = 1.3  # times what alone takes: anything else
-_CALM, _MOST_SKIPS = 10, 9  # frames in a row of which that was so, for each that is not asked about; at most
-_MOST_UNAWAITED = 3  # frames in a row
 _ANOTHER = 1.5  # times what the last server took for a frame: another machine
 MakeScheduler = Callable[..., Scheduler]
 """Takes what :class:`Scheduler` does."""
@@ -73,13 +70,14 @@ class RowSharing(LinkedSession):
         self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
         self._server_ms = 0.0  # of all operators, by the profile that the scheduler was made with
-        self._calm = self._skips = self._unawaited = 0  # see _choose
+        self._asked: Scheduler | None = None  # about this frame: another one may take its place meanwhile
+        self._asking = Asking()
         self._was_skipped = False
         self._make_scheduler = make_scheduler
         self._finder: ScheduleFinder | None = None
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
-        self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
+        self._shared: tuple[Frame | None, Scheduler, Choice] | None = None  # the last frame that was
         report = ServerReport(node, health, started="a session has started", until="a session starts", prefix=prefix)
         self._identity, self._space = identity, engine.shared.space
         self._last: RowSession | None = None
@@ -115,7 +113,8 @@ class RowSharing(LinkedSession):
         """The server, for one frame; None: it is computed here."""
         self._choice = self._partner = None
         self._was_skipped = False
-        if self._scheduler is not None and not self._policy.sends_frames:
+        self._asked = self._scheduler
+        if self._asked is not None and not self._policy.sends_frames:
             self._partner = self.session.frame(self._choose)
         return self._partner
 
@@ -132,13 +131,13 @@ class RowSharing(LinkedSession):
                 of how frames are to be divided.
         """
         self._health.count("shared" if was_shared else "alone")
-        choice, scheduler, partner = self._choice, self._scheduler, self._partner
-        if self._was_skipped and not was_shared:
-            return Spent(compute_ms=took_ms)
+        choice, scheduler, partner = self._choice, self._asked, self._partner
         waited_ms = partner.waited_ms if partner is not None and by_engine else 0.0
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
+        if self._was_skipped:
+            return Spent(compute_ms=robot_ms)
         is_as_chosen = choice is not None and was_shared == (choice.partition is not None)
         if scheduler is not None and by_engine and not is_as_chosen:
             scheduler.unsettle()
@@ -155,7 +154,7 @@ class RowSharing(LinkedSession):
             scheduler.observe_robot(choice, robot_ms)
             scheduler.observe_frame(choice, took_ms)
         if was_shared:
-            self._shared_choice = partner.frame, choice
+            self._shared = partner.frame, scheduler, choice
         self._logger.debug(
             f"{'shared' if was_shared else 'alone'}: {took_ms:.1f} ms, {waited_ms:.1f} of them waiting, "
             f"{choice.predicted_ms:.1f} predicted{'' if choice.is_settled else ' (unsettled)'}; local share "
@@ -185,32 +184,19 @@ class RowSharing(LinkedSession):
         self._report.say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
-        """Ask the scheduler; not for each frame where alone has long been best by far, as that takes a millisecond."""
-        assert self._scheduler is not None and self._partner is not None
-        self._was_skipped = self._skips > 0 and self._policy.is_searched
+        scheduler, partner = self._asked, self._partner
+        assert scheduler is not None and partner is not None
+        is_searched = self._policy.is_searched
+        self._was_skipped = is_searched and self._asking.skips()
         if self._was_skipped:
-            self._skips -= 1
             return None
-        self._hear_of_server(self._scheduler)
+        self._hear_of_server()
         up = self.session.up
-        choice = self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
-        self._calm = self._calm + 1 if choice.partition is None and choice.lead >= _BY_FAR else 0
-        self._skips = min(self._calm // _CALM, _MOST_SKIPS)
-        if choice.partition is not None and self._policy.is_searched:
-            self._wait_for(choice, self._partner)
+        choice = scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated, frames=self._asking.frames)
+        self._choice = choice
+        is_awaited = self._asking.awaits(choice, partner.epoch)
+        partner.is_awaited &= is_awaited or not is_searched
         return choice.partition
-
-    def _wait_for(self, choice: Choice, partner: FramePeer) -> None:
-        """Compute a frame here as well where the server lacks so much that this ends sooner: the next one is shared.
-
-        Where it lacks as much again the next time, it is waited for once: a picture that moves a lot never rests.
-        """
-        is_late = not choice.is_settled and choice.predicted_ms > choice.alone_ms
-        if partner.is_awaited and is_late and self._unawaited < _MOST_UNAWAITED:
-            partner.is_awaited = False
-            self._unawaited += 1
-        elif choice.is_settled:
-            self._unawaited = 0
 
     def _schedule_for(self, server_ms: np.ndarray) -> None:
         """Begin to schedule for a server with this profile, or for one that is another machine than the last."""
@@ -221,15 +207,17 @@ class RowSharing(LinkedSession):
         if self._finder is not None:
             self._finder.close()
             self._finder = None
+            self.session.ask_nothing()
         self._server_ms = whole_ms
         self._scheduler = self._make_scheduler(self._workload, self._meet(server_ms), robot_slowdown=self._slowdown)
 
-    def _hear_of_server(self, scheduler: Scheduler) -> None:
+    def _hear_of_server(self) -> None:
         """The server says what a frame took when that has ended: with the next one it is known."""
-        served, shared = self.session.served, self._shared_choice
+        served, shared = self.session.served, self._shared
         if served is not None and shared is not None and served[0] == shared[0]:
-            scheduler.observe_server(shared[1], served[1])
-            self._shared_choice = None
+            _, scheduler, choice = shared
+            scheduler.observe_server(choice, served[1])
+            self._shared = None
 
     def _meet(self, server_ms: np.ndarray) -> Machines:
         return Machines(

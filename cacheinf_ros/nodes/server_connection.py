@@ -62,10 +62,10 @@ class ServerReport:
         self._health.note(f"{self._prefix}server", complaint or "up")
         if complaint == self._said:
             return
-        self._said = complaint
         now = time.monotonic()
         if len(self._lines) == _MOST_LINES and now - self._lines[0] < _LINES_S:
-            return  # whoever answers in a server's name could fill the disk: /diagnostics say what it is
+            return  # for now: whoever answers in a server's name could fill the disk
+        self._said = complaint
         self._lines.append(now)
         if complaint:
             self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until {self._until}")

@@ -18,6 +18,8 @@ from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
 from cacheinf_ros.pipeline import Health
 
+_AT_LEAST = 2**25  # bytes of outputs in a result: the server sends what it allows, whatever is asked for here
+
 
 class WholeFrames(LinkedSession):
     """Sends frames of one model, waits for results until their deadline, and says when the server fails and is back.
@@ -51,7 +53,7 @@ class WholeFrames(LinkedSession):
         self._health = health
         report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
         self._identity = identity
-        self._most_output_bytes = most_output_bytes
+        self._most_output_bytes = max(most_output_bytes, _AT_LEAST)
         super().__init__(node, connection, report, config.probe_s, is_wanted)
 
     @property

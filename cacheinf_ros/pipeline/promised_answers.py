@@ -37,6 +37,7 @@ from cacheinf_ros.pipeline.promise_notes import limits_text, loss_text
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
+_STALE = 2  # bursts since a trial: what it found may hold no more
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
 
 
@@ -59,6 +60,7 @@ class PromisedAnswers:
         """
         self._trials = {has_server: EngineTrial(has_server=has_server) for has_server in (False, True)}
         self.trial = self._trials[False]
+        self._judged = {False: 0, True: 0}  # at which burst
         self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
@@ -113,6 +115,9 @@ class PromisedAnswers:
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             self._dense.forget()
+            for trial in self._trials.values():
+                trial.distrust()
+                trial.start_anew()
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
@@ -141,20 +146,23 @@ class PromisedAnswers:
             self._holder.lost()
 
     def meet(self, *, has_server: bool) -> None:
-        """Note whether a server may compute a part of the next frame; the first time, look soon what it is worth.
+        """Note whether a server may compute a part of the next frame; look soon what that is worth, if it is not known.
 
         Sessions come and go: whoever forgot each time what was found out would hardly ever know anything.
         """
-        trial = self._trials[has_server]
-        if trial is self.trial:
+        left, trial = self.trial, self._trials[has_server]
+        if trial is left:
             return
         self.trial = trial
         if self._holder is None:
             return
         if self._holder.wants_dense:
+            left.interrupt()
             trial.interrupt()
-        if not trial.is_judged:
+        if not trial.is_judged or self._holder.bursts - self._judged[has_server] > _STALE:
+            trial.distrust()
             self._holder.look_soon()
+        self._holder.promise(self._room)
 
     def engine_changed(self) -> None:
         """Try the engine in the next burst: what was found out about it counts no more."""
@@ -296,6 +304,7 @@ class PromisedAnswers:
         allowed = self._holder.max_loss  # by which the burst was judged
         self._looks.forget()
         self._dense.judge(self._task, self._max_loss, kept=report.kept)
+        self._judged[self.trial is self._trials[True]] = self._holder.bursts
         if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
             self._note("cached_engine", found)
         self._holder.promise(self._room)

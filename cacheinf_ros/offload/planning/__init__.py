@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Who computes what, when a robot and a server share the work."""
 
+from cacheinf_ros.offload.planning.asking import Asking
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
 from cacheinf_ros.offload.planning.partition_costs import Link, at_share, profile
@@ -10,6 +11,6 @@ from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload, tensor_bytes
 
 __all__ = [
-    "Choice", "Conditions", "Contention", "Integers", "Link", "Machines", "Numbers", "ScheduleTable", "Scheduler",
-    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "profile", "tensor_bytes",
+    "Asking", "Choice", "Conditions", "Contention", "Integers", "Link", "Machines", "Numbers", "ScheduleTable",
+    "Scheduler", "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "profile", "tensor_bytes",
 ]  # fmt: skip

@@ -51,11 +51,12 @@ class LatencyModel:
         """As in "1.05 x profile + 2.1 ms"."""
         return " + ".join([f"{self.slowdown:.2f} x profile", *(f"{found:.1f} ms" for found in self._found[1:])])
 
-    def relax(self) -> None:
-        """Nothing is seen of a machine that was found slow: little by little it is taken to be as it was expected."""
-        self._found += _RELAXED * np.minimum(0.0, self._expected - self._found)
-        self._squares *= 1 - _RELAXED
-        self._products *= 1 - _RELAXED
+    def relax(self, frames: int = 1) -> None:
+        """In so many frames nothing is seen of a machine that was found slow: it becomes what it was expected to be."""
+        kept = (1 - _RELAXED) ** frames
+        self._found += (1 - kept) * np.minimum(0.0, self._expected - self._found)
+        self._squares *= kept
+        self._products *= kept
 
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """A frame for which the profile says so much, with so much of each kind of overhead, took so long."""

@@ -107,8 +107,16 @@ class Scheduler:
         self._record = TrackRecord()
         self._server_seen = False
 
-    def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
-        """The partition for a frame."""
+    def choose(
+        self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated, *, frames: int = 1
+    ) -> Choice:
+        """The partition for a frame.
+
+        Args:
+            mbit_s, delay_ms: of the link.
+            outdated: what the frame makes necessary.
+            frames: how many have passed since it was asked about the last one, this one included.
+        """
         changed, robot, server = self._active(outdated)
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
@@ -129,7 +137,7 @@ class Scheduler:
         if (self._rows != self._whole).any():
             self._server_seen = True
         elif self._server_seen:
-            self._server.relax()
+            self._server.relax(frames)
         others = [costs[i] for i, rows in enumerate(candidates) if not (rows == self._rows).all()]
         choice = self._choice((steady if is_settled else now).times(self._rows), steady, extra[best], float(changed[0]))
         return replace(

@@ -38,7 +38,7 @@ class WholeFrameSession(RobotSession):
         self._results = self._new_results()
         self._answered: tuple[Ticket, bytes] | None = None
         self._renewed_at = 0  # so many failures
-        self._is_renewed = False  # the epoch that begins: not because there is another server
+        self._renewed_of: str | None = None  # the instance of the server that failed, while the next epoch begins
 
     def poll(self) -> None:
         """As :meth:`RobotSession.poll`; after some failures in a row both ends start anew.
@@ -50,7 +50,7 @@ class WholeFrameSession(RobotSession):
             failures = self._frames.failures
             self._renewed_at = min(self._renewed_at, failures)
             if self._welcome is not None and failures >= self._renewed_at + _RENEWED_AFTER:
-                self._renewed_at, self._is_renewed = failures, True
+                self._renewed_at, self._renewed_of = failures, self._welcome.instance
                 self._fail(self._frames.complaint)
         super().poll()
 
@@ -121,17 +121,18 @@ class WholeFrameSession(RobotSession):
         return ""
 
     def _started(self) -> None:
-        self._begin_anew()
-        self._is_renewed = False
+        is_same = self._welcome is not None and self._renewed_of == self._welcome.instance
+        self._begin_anew(keeps_failures=is_same)
+        self._renewed_of = None
         self._results = self._new_results()
         self._changed.notify_all()
 
     def _ended(self, reason: str) -> None:
-        self._begin_anew()
+        self._begin_anew(keeps_failures=self._renewed_of is not None)
         self._changed.notify_all()
 
-    def _begin_anew(self) -> None:
-        if self._is_renewed:
+    def _begin_anew(self, *, keeps_failures: bool) -> None:
+        if keeps_failures:
             self._frames.give_up()
         else:
             self._frames.start_anew()

@@ -250,26 +250,28 @@ def test_a_lost_packet_does_not_end_the_catching_up_for_good(
 
 
 def test_a_server_that_is_late_again_and_again_is_tried_less_and_less() -> None:
-    """Each time costs a deadline; a hundred frames in time, and it is one like any other."""
+    """Each time costs a deadline; what fails sooner costs none, and frames in time make up for those that were late."""
     config = OFFLOAD.changed(probe_s=0.1, probe_max_s=0.5)
     with both(MODEL, config=config) as sessions:
         robot = sessions.robot
 
-        def waits_s() -> float:
+        def waits_s(late_by_s: float) -> float:
             sessions.connect()
-            partner = robot.frame(lambda _: None)
-            assert partner is not None
-            robot._sent = row_session._Sent(5, 100, time.monotonic())
+            epoch, began = robot.epoch, time.monotonic() - late_by_s
+            robot._sent = row_session._Sent(5, 100, began)
             robot.late(5, 100)
-            robot.fail(partner.epoch, "nothing came")
-            return robot._next_hello - time.monotonic()
+            robot.fail(epoch, "nothing came")
+            return robot._retry_s
 
-        assert [waits_s() for _ in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5], abs=0.05)
-        sessions.connect()
-        stream = Stream(sessions)
-        while stream.shared < 150:
+        deadline_s = config.server_deadline_ms / 1e3
+        assert [waits_s(0.0) for _ in range(3)] == [0.1] * 3
+        assert [waits_s(deadline_s) for _ in range(5)] == [0.1, 0.2, 0.4, 0.5, 0.5]
+        stream, deadline = Stream(sessions), time.monotonic() + PATIENCE_S
+        while robot._retry_s > 0.1:
+            assert time.monotonic() < deadline
+            sessions.connect()
             stream.next()
-        assert waits_s() == pytest.approx(0.1, abs=0.05)
+        assert stream.shared >= 60
 
 
 def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
@@ -285,6 +287,7 @@ def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
         deadline = time.monotonic() + PATIENCE_S
         while where[-3:] != ["shared"] * 3:
             assert time.monotonic() < deadline
+            robot.poll()
             partner = robot.frame(lambda _: everything)
             if partner is not None and "shared" not in where and len(where) < 2:
                 partner.is_awaited = False  # as the choice for this frame says
@@ -292,8 +295,7 @@ def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
             assert_result_equals_dense(engine, result, image)
             where.append(result.where if partner is not None else "catching up")
             image, cache_map = changed(image, 5, 0.02, rng)
-        assert "local" in where and robot.epoch == 1
-        assert set(where[where.index("shared") :]) == {"shared"}
+        assert "local" in where
 
 
 def test_a_session_says_how_long_it_has_been_at_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,11 +205,28 @@ def test_both_ends_start_anew_after_some_failures_and_the_server_stays_one_that_
         assert sessions.robot.epoch == epoch + 1
 
 
+def test_a_server_that_fails_stays_one_when_both_start_anew_and_another_one_is_trusted() -> None:
+    with both() as sessions:
+        sessions.connect()
+        robot, first = sessions.robot, sessions.robot.welcome
+        assert first is not None
+        robot._frames._failures, robot._frames.complaint = 3, "no answer"
+        robot.poll()
+        until(lambda: robot.welcome is not None, robot.poll)
+        assert robot.complaint == "no answer" and robot._frames.failures == 3
+        robot._frames._failures = 6
+        robot.poll()
+        sessions.stop_server()
+        sessions.start_server()
+        until(lambda: robot.welcome is not None and robot.welcome.instance != first.instance, robot.poll)
+        assert not robot.complaint and robot._frames.failures == 0
+
+
 def test_a_result_that_is_too_large_is_said_to_be() -> None:
     with both() as sessions:
         sessions.robot = WholeFrameSession("robot", IDENTITY, CONFIG, sessions._to_server, most_output_bytes=10)
         sessions.connect()
-        assert sessions.ask(bytes(5_000_000)) is None
+        assert sessions.ask(bytes(5_000_000), more_ms=1e3 * PATIENCE_S) is None
         assert "max_output_bytes" in sessions.robot.complaint
 
 

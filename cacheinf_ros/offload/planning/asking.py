@@ -1,0 +1,57 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""When the scheduler is asked about a frame, and whether what it chooses is waited for."""
+
+from __future__ import annotations
+
+from cacheinf_ros.offload.planning.planner import Choice
+
+_BY_FAR = 1.3  # times what alone takes: anything else
+_CALM, _MOST_SKIPPED = 10, 9  # answers in a row of which that was so, for each frame that is not asked about; at most
+_MOST_UNAWAITED = 3  # frames in a row
+
+
+class Asking:
+    """Keeps what sharing costs a robot that computes alone small. For one thread at a time.
+
+    To ask takes about a millisecond: not for each frame where alone has long been best by far. And a frame for which
+    the server lacks so much that it would end later than alone is computed here as well: the next one is shared.
+    """
+
+    def __init__(self) -> None:
+        self._calm = self._left = self._skipped = self._unawaited = 0
+        self._epoch = -1
+
+    def skips(self) -> bool:
+        """Whether the next frame is computed alone without asking."""
+        if self._left == 0:
+            return False
+        self._left -= 1
+        self._skipped += 1
+        return True
+
+    @property
+    def frames(self) -> int:
+        """How many frames have passed since the scheduler was asked, the next one included."""
+        return 1 + self._skipped
+
+    def awaits(self, choice: Choice, epoch: int) -> bool:
+        """Take note of an answer; whether rows of the server are waited for.
+
+        Where it lacks as much again and again, as of a picture that moves a lot, every fourth such frame is.
+
+        Args:
+            epoch: of the session; with a new one the server has nothing.
+        """
+        is_calm = choice.partition is None and choice.lead >= _BY_FAR
+        self._calm = self._calm + 1 if is_calm else 0
+        self._left, self._skipped = min(self._calm // _CALM, _MOST_SKIPPED), 0
+        if choice.is_settled or epoch != self._epoch:
+            self._unawaited = 0
+        self._epoch = epoch
+        if choice.partition is None:
+            return False
+        if choice.is_settled or choice.predicted_ms <= choice.alone_ms or self._unawaited == _MOST_UNAWAITED:
+            self._unawaited = 0
+            return True
+        self._unawaited += 1
+        return False
