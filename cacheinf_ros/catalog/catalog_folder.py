@@ -194,6 +194,8 @@ class CatalogFolder:
             graph = kept or model.graph  # what is kept has its weights in a file, and takes no memory for them
             return replace(model, graph=graph, module=DeferredGraph(graph))
         card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
+        if graph.tensors[graph.input].size != card.input_size:
+            raise CatalogError(f"{path} is for pictures of another size than catalog {self.path} says; {REMEDY}")
         return Model(
             module=DeferredGraph(graph), graph=graph, card=card, weights_origin=WeightsOrigin.FILE,
             scales=_scales_of(entry, self.path, graph),

@@ -9,7 +9,7 @@ import torch
 
 from cacheinf_ros.engine.stem import NO_STEM, Stem
 from cacheinf_ros.graph import Graph, renamed
-from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec
+from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec, free_name
 
 _CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of any type into maps of any type
 
@@ -24,6 +24,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
     for name in _written_in_float32(graph, stem):
         tensors[name] = replace(tensors[name], floats=torch.float32)
     operators: list[Operator] = []
+    made: dict[tuple[str, torch.dtype], str] = {}
 
     def convert(name: str, output: str) -> None:
         operators.append(Convert(name=output, inputs=(name,), output=output))
@@ -31,11 +32,12 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
     def read_as(name: str, floats: torch.dtype) -> str:
         if tensors[name].floats is floats:
             return name
-        other = f"{name}@{str(floats).removeprefix('torch.')}"
-        if other not in tensors:
+        if (name, floats) not in made:
+            other = free_name(f"{name}@{str(floats).removeprefix('torch.')}", tensors)
             convert(name, other)
             tensors[other] = replace(tensors[name], name=other, floats=floats)
-        return other
+            made[name, floats] = other
+        return made[name, floats]
 
     for operator in graph.operators:
         if isinstance(operator, _CALLED):
@@ -45,7 +47,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
         floats = _read_type(operator, out, stem)
         operator = renamed(operator, {name: read_as(name, floats) for name in operator.inputs})
         if floats is torch.float32 and out.floats is not floats:
-            beside = replace(out, name=f"{out.name}@float32", floats=floats)
+            beside = replace(out, name=free_name(f"{out.name}@float32", tensors), floats=floats)
             tensors[beside.name] = beside
             operators.append(replace(operator, output=beside.name))
             convert(beside.name, out.name)

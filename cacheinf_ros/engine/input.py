@@ -15,6 +15,8 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph.ir import COLOURS
 
 Image = NDArray[np.uint8]
 
@@ -27,6 +29,11 @@ class InputWriter(ABC):
     """
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer) -> None:
+        if preprocessor.size != target.size or target.pixels.shape[1] < COLOURS:  # compiled code trusts that
+            raise EngineError(
+                f"the model's card says an input of {preprocessor.size} pixels in {COLOURS} colours, the network has "
+                f"{target.size} in {target.pixels.shape[1]}: correct input_size, or build the catalog anew"
+            )
         self._preprocessor = preprocessor
         self._target = target
         self._composed = np.zeros((*preprocessor.size, 3), np.uint8)

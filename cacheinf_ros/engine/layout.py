@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cacheinf_ros.graph import Graph
-from cacheinf_ros.graph.ir import Concat, Global, Operator, Select, TensorSpec
+from cacheinf_ros.graph.ir import Concat, Global, Operator, Select, TensorSpec, free_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def _concatenated(
         if views.get(name) == place:
             parts += leaves[name]
         else:
-            output = f"{concat.output}:{first}"
+            output = free_name(f"{concat.output}:{first}", graph.tensors, views)
             operators.append(
                 Select(name=f"{concat.name}:{first}", inputs=(name,), output=output, channels=tuple(range(count)))
             )

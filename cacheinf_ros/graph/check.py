@@ -15,6 +15,8 @@ from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
 _LARGEST_SIDE = 2**15
+_LARGEST_REACH = 2**20  # pixels: of a window's last one from its first
+_MOST_TAPS = 2**24  # of all windows along an axis, and of one pixel of a resampling: tables list them
 _MOST_VALUES = 2**31 - 1  # of a tensor: kernels count in int32
 
 
@@ -71,6 +73,7 @@ def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorS
                 is_alone
                 and keeps_channels
                 and all(map(_taps_fit, (operator.rows, operator.columns), *_sizes(first, output)))
+                and operator.rows.index.shape[1] * operator.columns.index.shape[1] <= _MOST_TAPS
             )
         case ir.PixelShuffle():
             factor, (height, width) = operator.factor, first.size
@@ -137,14 +140,13 @@ def _conv_fits(conv: ir.Conv, inputs: list[ir.TensorSpec], output: ir.TensorSpec
 def _window_fits(window: Window, source: ir.TensorSpec, output: ir.TensorSpec) -> bool:
     if window.in_size != source.size or window.out_size != output.size:
         return False
-    axes = zip(
-        window.in_size, window.out_size, window.kernel, window.stride, window.dilation, window.padding, strict=True
-    )
+    axes = zip(window.out_size, window.kernel, window.stride, window.dilation, window.padding, strict=True)
     return all(
         min(kernel, stride, dilation) > 0
         and max(kernel, stride, dilation, abs(padding)) < _LARGEST_SIDE
-        and (out - 1) * stride - padding <= size + abs(padding)  # the last one begins inside, or in the padding
-        for size, out, kernel, stride, dilation, padding in axes
+        and (out - 1) * stride + dilation * (kernel - 1) < _LARGEST_REACH
+        and out * kernel <= _MOST_TAPS
+        for out, kernel, stride, dilation, padding in axes
     )
 
 
@@ -166,7 +168,7 @@ def _taps_fit(taps: AxisTaps, size: int, out: int) -> bool:
         and index.shape == weight.shape
         and index.dim() == 2
         and index.shape[0] == out
-        and index.shape[1] > 0
+        and 0 < index.shape[1] <= _LARGEST_SIDE
         and taps.in_size == size
         and int(index.min()) >= OUTSIDE
         and int(index.max()) < size

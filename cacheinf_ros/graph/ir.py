@@ -7,13 +7,14 @@ for some pixels only. Everything else is *global* and computes from completed te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import torch
 
+from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.activation import LINEAR, Activation
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
@@ -22,17 +23,34 @@ COLOURS = 3
 """Channels of a graph's input: kernels write so many values for each pixel of a frame."""
 
 
+_LARGEST_LEVEL = 255
+_FLOAT32 = torch.finfo(torch.float32)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
     """What levels, uint8, stand for: (level - zero) * scale.
 
     Attributes:
-        scale: positive.
+        scale: positive, and a normal number of float32: compiled kernels take what they see as 0 for "no levels".
         zero: the level of 0, from 0 to 255.
     """
 
     scale: float
     zero: int
+
+    def __post_init__(self) -> None:
+        if not _FLOAT32.tiny <= self.scale <= _FLOAT32.max or not 0 <= self.zero <= _LARGEST_LEVEL:
+            raise ModelError(
+                f"levels of scale {self.scale:g} with 0 at {self.zero} cannot be computed with: quantise the model anew"
+            )
+
+
+def free_name(wanted: str, *taken: Container[str]) -> str:
+    """Return a name for a tensor that is made beside a graph's own, whose names may be anything."""
+    while any(wanted in names for names in taken):
+        wanted += "'"
+    return wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

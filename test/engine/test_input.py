@@ -15,11 +15,23 @@ from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import ModelCard
 
 CPU = torch.device("cpu")
 KERNELS = [ReferenceBackend(CPU), choose_backend("cpu", 1)]
 SIZE = (23, 31)
+
+
+@pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.name)
+@pytest.mark.parametrize(("size", "channels"), [((23, 30), 3), ((10, 10), 3), (SIZE, 1)])
+def test_a_card_that_does_not_fit_to_the_network_is_refused(
+    kernels: Backend, size: tuple[int, int], channels: int
+) -> None:
+    """Frames were written beside the map."""
+    preprocessor = Preprocessor(ModelCard(name="t", input_size=SIZE))
+    with pytest.raises(EngineError, match="correct input_size, or build the catalog anew"):
+        kernels.input(preprocessor, MapBuffer.allocate(size, channels, CPU))
 
 
 @pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.name)

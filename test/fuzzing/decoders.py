@@ -22,7 +22,7 @@ from cacheinf_ros.catalog.catalog_folder import CatalogFile
 from cacheinf_ros.catalog.heads.head_folder import HeadsFile
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFile
 from cacheinf_ros.catalog.stored_files import read_yaml
-from cacheinf_ros.engine import EngineConfig, PartitionSpace
+from cacheinf_ros.engine import PartitionSpace, Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded.store import checked_calibration
 from cacheinf_ros.engine.cost import POINTS
@@ -181,8 +181,12 @@ def costs(data: bytes) -> bool:
 
 
 def scales(data: bytes) -> bool:
-    """Scales of a catalog's variant, which nobody has vouched for."""
-    return accepts(lambda content: int8_graph(tiny_graph(), checked_scales(content, tiny_graph())), data)
+    """Scales of a catalog's variant, which nobody has vouched for; the kernels compute with those that are accepted."""
+    read: list[Graph] = []
+    if not accepts(lambda content: read.append(int8_graph(tiny_graph(), checked_scales(content, tiny_graph()))), data):
+        return False
+    _run(read[0], Precision.INT8)
+    return True
 
 
 def card(data: bytes) -> bool:
@@ -250,9 +254,9 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="fuzzing", dir=in_memory if in_memory.is_dir() else None)
 
 
-def _run(found: Graph) -> None:
+def _run(found: Graph, precision: Precision = Precision.FLOAT32) -> None:
     try:
-        program = Program(found, choose_backend("cpu", 1, EngineConfig().precision))
+        program = Program(found, choose_backend("cpu", 1, precision))
         program.input.pixels.fill_(0.5)
         program.changed_input.fill()
         program.execute(refresh=True)

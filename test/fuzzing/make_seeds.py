@@ -270,7 +270,7 @@ def _messages() -> dict[str, list[bytes]]:
             bytes(serialize_message(EngineState(mode=mode.value, dense_ms=20.0, wants_maps=mode is not Mode.BOUNDED)))
             for mode in Mode
         ],
-        "result": [result_content(InferenceResult(model="tiny", where="server")), result_content(answer)],
+        "result": [result_content(InferenceResult(model="tiny", mode="exact", where="server")), result_content(answer)],
     }
 
 

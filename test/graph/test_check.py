@@ -21,12 +21,14 @@ from cacheinf_ros.graph.ir import (
     Global,
     GlobalMean,
     Graph,
+    Levels,
     Operator,
     PixelShuffle,
     Pool,
     Resample,
     Select,
     TensorSpec,
+    free_name,
 )
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
@@ -38,6 +40,12 @@ def taps(size: int, out: int) -> AxisTaps:
     return AxisTaps(
         index=torch.arange(out, dtype=torch.int32).reshape(out, 1) % size, weight=torch.ones(out, 1), in_size=size
     )
+
+
+def many_taps(size: int, out: int, count: int) -> AxisTaps:
+    return AxisTaps(
+        index=torch.zeros(out, count, dtype=torch.int32), weight=torch.ones(out, count), in_size=size
+    )  # fmt: skip
 
 
 def window(**changes: Any) -> Window:
@@ -97,6 +105,10 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("resample", {"columns": replace(taps(8, 4), index=torch.full((4, 1), 8, dtype=torch.int32))}),
     ("resample", {"columns": replace(taps(8, 4), weight=torch.ones(4, 2))}),
     ("shuffle", {"factor": 2}),
+    ("resample", {"rows": many_taps(6, 12, 2**16)}),
+    ("resample", {"rows": many_taps(6, 12, 2**13), "columns": many_taps(8, 4, 2**13)}),
+    ("pool", {"window": window(dilation=(1, 2**15 - 1), kernel=(1, 2**15 - 1))}),
+    ("pool", {"window": window(stride=(1, 2**15 - 1), out_size=(6, 8), kernel=(3, 2**15 - 1), dilation=(1, 100))}),
     ("shuffle", {"factor": 0}),
     ("select", {"channels": (3, 0)}),
     ("select", {"channels": (-1, 0)}),
@@ -133,6 +145,36 @@ def test_an_operator_that_does_not_fit_to_its_tensors(name: str, changes: dict[s
 def test_a_tensor_that_cannot_be(shape: tuple[int, ...]) -> None:
     with pytest.raises(ModelError, match="it holds no graph that can be run"):
         check_graph(graph_with(CONV, shape))
+
+
+def test_padding_behind_the_image_may_be_any() -> None:
+    """As F.pad before a convolution gives it: some windows lie wholly in it."""
+    behind = window(in_size=(6, 848), out_size=(6, 432), stride=(1, 2))
+    check_graph(
+        replace(
+            graph_with(replace(CONV, window=behind), (1, 8, 6, 432)),
+            tensors={
+                "image": TensorSpec(name="image", shape=(1, 3, 6, 848)),
+                "out": TensorSpec(name="out", shape=(1, 8, 6, 432)),
+            },
+        )
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1e-40, 1e-50, 1e39, float("inf"), float("nan")])
+def test_levels_that_kernels_cannot_tell_from_floats(scale: float) -> None:
+    """They wrote four bytes for each level, where denormal numbers are taken for 0."""
+    with pytest.raises(ModelError, match="quantise the model anew"):
+        Levels(scale=scale, zero=0)
+    with pytest.raises(ModelError, match="quantise the model anew"):
+        Levels(scale=1.0, zero=256)
+    assert Levels(scale=1.2e-38, zero=255).zero == 255
+
+
+def test_names_that_are_made_are_in_no_graph() -> None:
+    """A file may name its tensors as the engine names its copies."""
+    assert free_name("cat:3", {"cat", "x"}) == "cat:3"
+    assert free_name("cat:3", {"cat:3"}, {"cat:3'"}) == "cat:3''"
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 6, 8), (1, 4, 6, 8), (1, 3), (1, 3, 6), (2, 3, 6, 8)])

@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph.ir import Conv
 
 SIZE = (9, 12)
 RNG = np.random.default_rng(0)
@@ -164,6 +165,19 @@ def test_parts_of_equal_size(tmp_path: Path) -> None:
         helper.make_node("Concat", ["b", "a"], ["y"], axis=1),
     ]
     assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", nodes, {}))
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 4)])
+def test_one_bias_for_all(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Compiled code read one for each output."""
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "b"], ["y"], transB=1),
+    ]
+    constants = {"w": floats(4, 3 * SIZE[0] * SIZE[1]), "b": floats(*shape)}
+    assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", nodes, constants))
+    graph = load_model(str(tmp_path / "net.onnx")).graph
+    assert all(operator.bias.shape == (4,) for operator in graph.operators if isinstance(operator, Conv))
 
 
 def test_a_fully_connected_layer(tmp_path: Path) -> None:

@@ -191,7 +191,8 @@ def _of_levels(delta: DeltaThreshold, levels: Levels | None, channels: int) -> N
 def c_tap_table(table: TapTable) -> CTapTable:
     """The structure for a table; valid as long as the table lives."""
     rows, columns = table.rows, table.columns
-    assert rows.flags.c_contiguous and columns.flags.c_contiguous
+    if not (rows.flags.c_contiguous and columns.flags.c_contiguous):  # compiled code trusts that
+        raise EngineError("internal error: a table of taps does not lie in one piece")
     return CTapTable(rows.shape[1], columns.shape[1], rows.ctypes.data, columns.ctypes.data)
 
 

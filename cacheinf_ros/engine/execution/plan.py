@@ -24,6 +24,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet, Size
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Propagate, Step, Union
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.partition.replicas import TensorReplica
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 
 
@@ -223,7 +224,8 @@ class Planning:
         if len(distinct) == 1:
             return distinct[0]
         if key not in self._unions:
-            assert len({source.size for source in distinct}) == 1, "compiled code trusts that"
+            if len({source.size for source in distinct}) > 1:  # compiled code trusts that
+                raise EngineError("internal error: sets of different sizes are to be united")
             target, union = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:
                 self.steps.append(Union(first=union, second=source, target=target))

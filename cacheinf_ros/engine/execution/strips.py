@@ -125,8 +125,10 @@ class Division:
 
     def _buffer_lines(self, root: str) -> int:
         """Room for a strip's lines, and for what is kept: it is moved to where nothing of it lies."""
+        height, width = self._layout.spec(root).size
         lines = max(len(self._alive[strip][root]) + len(self._kept(root, strip)) for strip in range(self.count))
-        return min(lines, self._layout.spec(root).size[0])
+        least = 2 if width == 1 else 1  # kernels take a buffer of one pixel for one that goes with every pixel
+        return min(max(lines, least), height)
 
 
 def _line_bytes(layout: Layout, name: str) -> int:

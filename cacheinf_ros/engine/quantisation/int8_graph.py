@@ -23,6 +23,7 @@ from cacheinf_ros.graph.ir import (
     Resample,
     Select,
     TensorSpec,
+    free_name,
 )
 
 _MANY_WEIGHTS = 1 << 16  # of a convolution on one pixel that is worth its loss
@@ -101,7 +102,7 @@ class _Building:
         """The tensor in this form; converted, where it has another one."""
         if (name, levels) not in self._forms:
             kind = "float32" if levels is None else f"{levels.scale:.9g},{levels.zero}"
-            output = f"{name}@{kind}"
+            output = free_name(f"{name}@{kind}", self._graph.tensors, self._tensors)
             source = self._forms[name, self._first[name]]
             self._operators.append(Convert(name=output, inputs=(source,), output=output))
             self._tensors[output] = replace(self._graph.tensors[name], name=output, levels=levels)

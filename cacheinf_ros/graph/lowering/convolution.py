@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cacheinf_ros.graph.ir import Conv, PixelShuffle, Resample
-from cacheinf_ros.graph.lowering.builder import Builder
+from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
 from cacheinf_ros.graph.lowering.view import Shape, View
 from cacheinf_ros.graph.make_taps import taps_at
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
@@ -37,12 +37,17 @@ def emit_conv(
     Args:
         shape: of the result, where it is not [1, channels, height, width].
     """
+    outputs = weight.shape[0]
+    if bias is not None and bias.numel() == 1:  # as an ONNX Gemm's, it goes with every output
+        bias = bias.reshape(1).expand(outputs).contiguous()
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        raise NotLocal
     return b.emit(
         Conv,
         (x,),
-        shape or (1, weight.shape[0], *window.out_size),
+        shape or (1, outputs, *window.out_size),
         weight=weight.float().contiguous(),
-        bias=torch.zeros(weight.shape[0]) if bias is None else bias.float(),
+        bias=torch.zeros(outputs) if bias is None else bias.float(),
         window=window,
         groups=groups,
     )

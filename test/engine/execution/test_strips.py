@@ -75,6 +75,19 @@ class _Branches(nn.Module):
         return self.head(nn.functional.interpolate(small, scale_factor=2.0, mode="bilinear") + x)
 
 
+class _Columns(nn.Module):
+    """Maps of one pixel a line, which go with every column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        column = torch.sigmoid(y.mean(3, keepdim=True))
+        return self.head(y * torch.tanh(nn.functional.interpolate(column, size=y.shape[2:])))
+
+
 def _programs(graph: Graph, kernels: NativeBackend, cache_bytes: int) -> list[Program]:
     """In strips, where that is possible, and without."""
     programs = []
@@ -157,6 +170,15 @@ def test_branches(cache_bytes: int) -> None:
     programs = _programs(graph, _native(2), cache_bytes)
     assert_same_outputs(graph, programs, 0)
     assert programs[0].maps.arena_bytes <= programs[1].maps.arena_bytes
+
+
+@pytest.mark.parametrize("cache_bytes", [1_000, 4_000, 20_000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_columns(cache_bytes: int, threads: int) -> None:
+    """A buffer of a single pixel is not one that goes with every pixel."""
+    graph = graph_of(_Columns(), (24, 30))
+    assert any(len(set(segment.buffers)) for segment in _segments(graph, cache_bytes)[1])
+    assert_same_outputs(graph, _programs(graph, _native(threads), cache_bytes), 0)
 
 
 @pytest.mark.skipif(not HAS_BFLOAT16, reason="this processor has no AVX512_BF16")

@@ -75,7 +75,7 @@ void convert(ci_threads* threads, const void* params, const ci_rows& rows, float
 void resample(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_resample_int8& p = *static_cast<const ci_resample_int8*>(params);
   const ci_resample& r = p.resample;
-  const int most = r.taps_y * r.taps_x;
+  const int64_t most = int64_t(r.taps_y) * r.taps_x;
   for_spans(threads, rows.count, int64_t(r.channels) * most, [&](int first, int last, int worker) {
     using Place = Tap<uint8_t>;
     Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));

@@ -74,7 +74,7 @@ void sum_pixels(const Value* in, int64_t pitch, int pixels, int channels, float*
 template <class Value>
 void resample(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_resample& p = *static_cast<const ci_resample*>(params);
-  const int most = p.taps_y * p.taps_x;
+  const int64_t most = int64_t(p.taps_y) * p.taps_x;
   for_spans(threads, rows.count, int64_t(p.channels) * (most + 1), [&](int first, int last, int worker) {
     using Place = Tap<Value>;
     Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));

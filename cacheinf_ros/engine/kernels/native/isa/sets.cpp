@@ -88,7 +88,9 @@ void propagate_window(const ci_window& w, const ci_set& from, ci_set& to, int ou
     const int32_t* rows = ci::rows_of(from);
     const int top = rows[0] / w.in_width, bottom = rows[from.count - 1] / w.in_width;
     uint8_t* full = scratch;  // one line of window starts, which may exceed the input by its padding
-    uint8_t* between = scratch + w.in_width + 2 * std::max(0, w.pad_x) + w.kernel_x * w.dilation_x + w.stride_x;
+    const int64_t inside = w.in_width + 2 * std::max(0, w.pad_x) + w.kernel_x * w.dilation_x + w.stride_x;
+    const int64_t starts = int64_t(w.out_width - 1) * w.stride_x + 1;  // more, where there is padding behind the image
+    uint8_t* between = scratch + std::max(inside, starts);
     for (int y = top; y <= bottom; ++y) {
       const uint8_t* line = from.mask + int64_t(y) * w.in_width;
       uint8_t* to_line = between + int64_t(y - top) * w.out_width;
