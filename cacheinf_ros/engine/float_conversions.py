@@ -49,6 +49,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
         if floats is torch.float32 and out.floats is not floats:
             beside = replace(out, name=free_name(f"{out.name}@float32", tensors), floats=floats)
             tensors[beside.name] = beside
+            made[out.name, floats] = beside.name
             operators.append(replace(operator, output=beside.name))
             convert(beside.name, out.name)
         else:

@@ -11,6 +11,7 @@ from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.results import without_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import OffloadConfig
@@ -53,6 +54,8 @@ class CatalogCloud:
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
         money = self._prices.dollars(sum(stages.values()), sent + len(message.data))
+        if len(message.data) > self._node.parameters.get(ResultConfig).max_output_bytes:
+            message = without_outputs(message)
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 

@@ -86,7 +86,12 @@ class LiveCatalogs:
 
     def _look(self) -> None:
         """Start to prepare what has been named, or hand over what is prepared."""
-        if self._preparing is not None or self._named in (self._taken, self._failed):
+        if self._preparing is not None or self._named == self._failed:
+            return
+        if self._named == self._taken:
+            if self._failed is not None or self._prepared is not None:  # back to what is in use
+                self._failed = self._prepared = None
+                self._node.health.erase(_NAME)
             return
         if self._prepared is None or self._prepared[0] != self._named:
             self._start()

@@ -238,7 +238,8 @@ class Pipeline:
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
             if self._sharing is not None:
                 self._sharing.passed_over()
-            if self._decoded_only and self._runner.has_decoder:
+            is_too_large = len(answer.data) > self._node.parameters.get(ResultConfig).max_output_bytes
+            if is_too_large or (self._decoded_only and self._runner.has_decoder):
                 answer = without_outputs(answer)
             size = (prepared.image.shape[0], prepared.image.shape[1])
             decoded = self._selection.current.applied(decoded_from(answer), size)

@@ -44,7 +44,7 @@ class WholeFrames(LinkedSession):
 
         Args:
             identity: of the model.
-            most_output_bytes: of the outputs in a result: a larger one is not taken.
+            most_output_bytes: of the outputs in a result; a larger one is not taken, if it has more than 32 MB.
             is_wanted: says whether frames are to be sent at present.
             prefix: of what is said in log and diagnostics, where the node has several of these.
         """

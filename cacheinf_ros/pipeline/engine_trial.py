@@ -131,6 +131,7 @@ class EngineTrial:
     def lost(self) -> None:
         """The burst that is going on begins anew, and the trial in it."""
         self._begin()
+        self._is_interrupted = False
 
     def distrust(self) -> None:
         """Compute frames densely until a trial has shown what may be lost now: that is less than before."""

@@ -156,10 +156,10 @@ class PromisedAnswers:
         self.trial = trial
         if self._holder is None:
             return
-        if self._holder.wants_dense:
-            left.interrupt()
+        left.lost()
+        if self._holder.burst_frames:
             trial.interrupt()
-        if not trial.is_judged or self._holder.bursts - self._judged[has_server] > _STALE:
+        if not trial.is_judged or self._holder.bursts - self._judged[has_server] >= _STALE:
             trial.distrust()
             self._holder.look_soon()
         self._holder.promise(self._room)
@@ -304,9 +304,10 @@ class PromisedAnswers:
         allowed = self._holder.max_loss  # by which the burst was judged
         self._looks.forget()
         self._dense.judge(self._task, self._max_loss, kept=report.kept)
-        self._judged[self.trial is self._trials[True]] = self._holder.bursts
         if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
             self._note("cached_engine", found)
+        if found or not self.trial.is_on:
+            self._judged[self.trial is self._trials[True]] = self._holder.bursts
         self._holder.promise(self._room)
         shown = loss_text(report, allowed, self._max_loss)
         self._note("loss", shown)

@@ -42,6 +42,30 @@ def _shuffled_floats(graph: Graph) -> tuple[torch.dtype, bool]:
     return graph.tensors[name].floats, is_converted
 
 
+class _Softmax(nn.Module):
+    """Computed in float32; a convolution reads it, and an output adds something to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = (nn.Conv2d(3 if i == 0 else 8, 8, 3, padding=1) for i in range(3))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shares = self.second(self.first(image).relu()).softmax(1)
+        return self.last(shares), shares.tanh()
+
+
+def test_what_is_there_in_float32_is_not_made_of_what_was_rounded() -> None:
+    graph = model_of(_Softmax().eval(), ModelCard(name="softmax", input_size=(32, 48))).graph
+    graph = with_conversions(with_maps_in(graph, torch.bfloat16))
+    to_float32 = [
+        o for o in graph.operators if isinstance(o, Convert) and graph.tensors[o.output].floats is torch.float32
+    ]
+    written = {operator.output: operator for operator in graph.operators}
+    for operator in to_float32:  # of none that was float32 before
+        assert not isinstance(written.get(operator.inputs[0]), Convert)
+    assert not any(name.endswith("'") for name in graph.tensors)
+
+
 def test_a_convolution_writes_what_is_read() -> None:
     assert _shuffled_floats(_halved(is_read_twice=False)) == (torch.float32, False)
 

@@ -88,6 +88,9 @@ def test_a_burst_that_was_interrupted_says_nothing() -> None:
     assert trial.way is Way.CACHED and trial.is_judged
     trial.start_anew()
     assert not trial.is_judged
+    trial.interrupt()
+    trial.lost()  # the burst begins anew, with frames of one kind
+    assert judge(trial, LITTLE, 1.0)
 
 
 def test_thresholds_are_wanted_where_reuse_is_right_but_slow() -> None:

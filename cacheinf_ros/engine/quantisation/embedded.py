@@ -12,6 +12,7 @@ from cacheinf_ros.graph.ir import Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
 _LARGEST = 127  # of a rounded weight
+_LARGEST_LEVEL = 255
 _EXACT = 1e-3  # steps that a weight may lie beside a whole number: it was stored as a float in between
 
 
@@ -25,7 +26,7 @@ def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
     operators: list[Operator] = []
     for operator in graph.operators:
         operator = renamed(operator, same)
-        if isinstance(operator, Pointwise) and operator.call is _ROUND:
+        if isinstance(operator, Pointwise) and operator.call is _ROUND and _has_8_bits(operator):
             (source,) = operator.inputs
             found = _levels(operator)
             if levels.setdefault(source, found) == found:
@@ -45,6 +46,12 @@ def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
 def own_scales(model: Model) -> Scales | None:
     """Those that a model was quantised with before it was loaded; None: it was not."""
     return embedded_scales(model.graph)[1]
+
+
+def _has_8_bits(operator: Pointwise) -> bool:
+    """Whether it rounds to no more levels than kernels have; else it stays what it is, an operator of torch."""
+    *_, lowest, highest = operator.arguments
+    return int(highest) - int(lowest) <= _LARGEST_LEVEL
 
 
 def _levels(operator: Pointwise) -> Levels:

@@ -38,10 +38,10 @@ def emit_conv(
         shape: of the result, where it is not [1, channels, height, width].
     """
     outputs = weight.shape[0]
-    if bias is not None and bias.numel() == 1:  # as an ONNX Gemm's, it goes with every output
-        bias = bias.reshape(1).expand(outputs).contiguous()
-    if bias is not None and tuple(bias.shape) != (outputs,):
+    if bias is not None and bias.numel() not in (1, outputs):
         raise NotLocal
+    if bias is not None:  # one, as an ONNX Gemm may have, goes with every output
+        bias = bias.reshape(-1).expand(outputs).contiguous()
     return b.emit(
         Conv,
         (x,),

@@ -213,6 +213,7 @@ class RobotSession:
             self._started()
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")
+            self._next_hello = time.monotonic() + self._config.probe_s
         else:
             self._welcomed_again()
 

@@ -27,6 +27,7 @@ from cacheinf_ros.offload.protocol.transfer import Served, Wire
 _CATCH_UP_S = 30.0  # of silence, while the server computes a frame that nobody waits for
 _LOST_S = 2.0  # after such a frame's start: a server that greets then, which it does between frames, has nothing of it
 _IN_TIME = 20  # frames in a row make up for one that was late
+_MOST_LATE = 8  # that count: 128 times the usual wait
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
 
@@ -158,12 +159,12 @@ class RowSession(RobotSession):
                     self.up.nothing_came(unheard, waited_ms)
                 self._is_behind |= frame == 1 and waited_ms >= self._config.server_deadline_ms
                 if waited_ms >= self._config.server_deadline_ms:
-                    self._late, self._in_time = self._late + 1, 0
+                    self._late, self._in_time = min(self._late + 1, _MOST_LATE), 0
 
     @property
     def _retry_s(self) -> float:
         """A server that lives, and comes too late again and again, costs a deadline each time."""
-        return min(super()._retry_s * 2.0 ** min(max(0, self._late - 1), 30), self._config.probe_max_s)
+        return min(super()._retry_s * 2.0 ** max(0, self._late - 1), self._config.probe_max_s)
 
     @property
     def _silent_s(self) -> float:
