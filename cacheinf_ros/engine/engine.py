@@ -89,6 +89,7 @@ class Engine:
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
         self._was_shared = False  # the last frame
+        self._is_warm = False
         self._config = config
         self.configure(config)
         if model.graph.unknown:
@@ -120,12 +121,6 @@ class Engine:
         """Take over the parameters that may change between frames: all that is live."""
         self._config = config
         self.bounded.configure(config)
-
-    def warm_up(self) -> None:
-        """Compute a blank frame, and forget it: the first takes ten times as long as others, which says nothing."""
-        self.run(np.zeros((*self._preprocessor.size, 3), np.uint8), None)
-        self.reset()
-        self._switch = DenseSwitch()
 
     def reset(self) -> None:
         """Forget the cache: the next frame is computed completely."""
@@ -279,7 +274,9 @@ class Engine:
         return True
 
     def _observe(self, took_ms: float, *, refresh: bool) -> None:
-        if refresh:
+        if not self._is_warm:  # the first frame takes up to ten times as long as others, which says nothing
+            self._is_warm = True
+        elif refresh:
             self._switch.observe_dense(took_ms)
         else:
             changed = self.program.changed_input

@@ -207,7 +207,6 @@ class RowSharing(LinkedSession):
         if self._finder is not None:
             self._finder.close()
             self._finder = None
-            self.session.ask_nothing()
         self._server_ms = whole_ms
         self._scheduler = self._make_scheduler(self._workload, self._meet(server_ms), robot_slowdown=self._slowdown)
 

@@ -95,11 +95,6 @@ class EngineTrial:
         """Whether the engine has been judged in a burst since it changed, or was given up."""
         return self._judged_ms != (0.0, 0.0) or not self.is_on
 
-    def interrupt(self) -> None:
-        """Judge nothing by the burst that is going on: some of its frames are computed in another way."""
-        self._begin()
-        self._is_interrupted = True
-
     def run(
         self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
     ) -> EngineResult:
@@ -128,10 +123,14 @@ class EngineTrial:
             self.way = Way.DENSE
         return False
 
-    def lost(self) -> None:
-        """The burst that is going on begins anew, and the trial in it."""
+    def lost(self, *, is_interrupted: bool = False) -> None:
+        """The burst that is going on begins anew, and the trial in it.
+
+        Args:
+            is_interrupted: it does not: some of its frames were computed in another way, and nothing is judged by it.
+        """
         self._begin()
-        self._is_interrupted = False
+        self._is_interrupted = is_interrupted
 
     def distrust(self) -> None:
         """Compute frames densely until a trial has shown what may be lost now: that is less than before."""

@@ -157,8 +157,7 @@ class PromisedAnswers:
         if self._holder is None:
             return
         left.lost()
-        if self._holder.burst_frames:
-            trial.interrupt()
+        trial.lost(is_interrupted=self._holder.burst_frames > 0)
         if not trial.is_judged or self._holder.bursts - self._judged[has_server] >= _STALE:
             trial.distrust()
             self._holder.look_soon()

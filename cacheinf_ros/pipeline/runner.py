@@ -98,7 +98,8 @@ class Runner:
 
     def warm_up(self) -> None:
         """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
-        self.engine.warm_up()
+        self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
+        self.engine.reset()
 
     def close(self) -> None:
         """End what runs in the background."""

@@ -81,14 +81,14 @@ def test_with_a_server_complete_frames_are_tried_where_reuse_loses_too_much() ->
 def test_a_burst_that_was_interrupted_says_nothing() -> None:
     """Where a server comes or goes within it, what is lost and how long it takes are of two kinds of frames."""
     trial = EngineTrial()
-    trial.interrupt()
+    trial.lost(is_interrupted=True)
     assert not judge(trial, LITTLE, 1.0)
     assert trial.way is Way.DENSE and trial.is_on and not trial.is_judged
     judge(trial, LITTLE, 1.0)
     assert trial.way is Way.CACHED and trial.is_judged
     trial.start_anew()
     assert not trial.is_judged
-    trial.interrupt()
+    trial.lost(is_interrupted=True)
     trial.lost()  # the burst begins anew, with frames of one kind
     assert judge(trial, LITTLE, 1.0)
 

@@ -103,11 +103,6 @@ class RowSession(RobotSession):
         super().poll()
         self._ask()
 
-    def ask_nothing(self) -> None:
-        """Forget the request: it was for another server."""
-        with self._lock:
-            self._request = None
-
     def frame(self, choose: Choose) -> FramePeer | None:
         """The partner for one frame; None where there is no session, or the server still catches up.
 

@@ -33,6 +33,10 @@ class ScheduleRequest:
         self._first_s: float | None = None  # asked in this session
         self._next_s = 0.0
 
+    def withdraw(self) -> None:
+        """Ask no more: the answer would be of no use."""
+        self.refusal = self.refusal or "it is not wanted any more"
+
     def begin_anew(self) -> None:
         """There is another session: its server knows of nothing."""
         self._first_s, self._next_s, self._assembly = None, 0.0, None

@@ -76,8 +76,10 @@ class ScheduleFinder:
             self._note("the server searches")
 
     def close(self) -> None:
-        """Begin no search any more."""
+        """Begin no search any more, and ask for none."""
         self._is_closing = True
+        if self.request is not None:
+            self.request.withdraw()
 
     def _take(self, answer: bytes) -> None:
         try:
