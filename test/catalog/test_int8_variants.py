@@ -187,7 +187,8 @@ def test_scales_that_do_not_fit_are_refused(catalog: CatalogFolder, what: str, t
     if wrong is not None:
         scales.biases[name] = wrong  # type: ignore[index]
     if what == "a text":
-        scales.levels[name] = Levels(scale="0.5", zero=3)  # type: ignore[arg-type, index]
+        scales.levels[name] = levels = Levels(scale=0.5, zero=3)  # type: ignore[index]
+        object.__setattr__(levels, "scale", "0.5")  # as a file may say it
     write_scales(folder, IN_INT8.name, scales)
     if what == "none":
         path.write_bytes(b"no archive")

@@ -143,16 +143,11 @@ class RobotSession:
         if packet.kind == Kind.FAILED:
             self._fail(f"the server: {text_of(packet)}")
             # it lives, and may have moved: it is asked at once, unless it has only just failed
-            self._next_hello = self._welcomed + self._retry_s
+            self._next_hello = self._welcomed + self._config.probe_s
 
     def _objection(self, welcome: Welcome) -> str:
         """Why a session cannot start with what the server says; empty: it can."""
         raise NotImplementedError
-
-    @property
-    def _retry_s(self) -> float:
-        """How long after a failure the server is greeted again."""
-        return self._config.probe_s
 
     @property
     def _silent_s(self) -> float:
@@ -213,7 +208,6 @@ class RobotSession:
             self._started()
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")
-            self._next_hello = time.monotonic() + self._config.probe_s
         else:
             self._welcomed_again()
 
@@ -227,5 +221,5 @@ class RobotSession:
     def _fail(self, reason: str) -> None:
         self._welcome, self._successor, self._greeted, self._complaint = None, None, None, reason
         self._epoch += 1
-        self._next_hello = time.monotonic() + self._retry_s
+        self._next_hello = time.monotonic() + self._config.probe_s
         self._ended(reason)

@@ -26,8 +26,6 @@ from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
 _CATCH_UP_S = 30.0  # of silence, while the server computes a frame that nobody waits for
 _LOST_S = 2.0  # after such a frame's start: a server that greets then, which it does between frames, has nothing of it
-_IN_TIME = 20  # frames in a row make up for one that was late
-_MOST_LATE = 8  # that count: 128 times the usual wait
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
 
@@ -88,9 +86,6 @@ class RowSession(RobotSession):
         self._request: ScheduleRequest | None = None
         self._is_behind = False  # the server: more is new to it than it computes within the deadline
         self._is_catching_up = False  # it computes a frame for which nobody waits
-        self._late = 0  # frames, less one for each _IN_TIME that were in time: each doubles the time until the next try
-        self._in_time = 0  # frames since then
-        self._late_of = ""  # which instance of a server
 
     def poll(self, request: ScheduleRequest | None = None) -> None:
         """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
@@ -153,13 +148,6 @@ class RowSession(RobotSession):
                 if unheard > 0:
                     self.up.nothing_came(unheard, waited_ms)
                 self._is_behind |= frame == 1 and waited_ms >= self._config.server_deadline_ms
-                if waited_ms >= self._config.server_deadline_ms:
-                    self._late, self._in_time = min(self._late + 1, _MOST_LATE), 0
-
-    @property
-    def _retry_s(self) -> float:
-        """A server that lives, and comes too late again and again, costs a deadline each time."""
-        return min(super()._retry_s * 2.0 ** max(0, self._late - 1), self._config.probe_max_s)
 
     @property
     def _silent_s(self) -> float:
@@ -188,9 +176,6 @@ class RowSession(RobotSession):
 
     def _started(self) -> None:
         self._frame = 0
-        instance = self._welcome.instance if self._welcome is not None else ""
-        if instance != self._late_of:
-            self._late, self._late_of = 0, instance
         if self._request is not None:
             self._request.begin_anew()
 
@@ -231,9 +216,6 @@ class RowSession(RobotSession):
             frame = packet.epoch, packet.frame
             if self.served is None or self.served[0] != frame:  # packets may come twice
                 self.served_ms += served_ms
-                self._in_time += not self._is_catching_up
-                if self._in_time >= _IN_TIME:
-                    self._late, self._in_time = max(0, self._late - 1), 0
             self.served = frame, served_ms
             self.down.delay_ms = self.up.delay_ms
             self.down.observe(served.last_bytes, 1e3 * (now - start.arrived) - served.took_ms + self.down.delay_ms)

@@ -28,6 +28,7 @@ from cacheinf_ros.catalog.labelled_pictures import (
 )
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.trunks import pre_forward, trunk_model
+from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
@@ -175,12 +176,24 @@ def test_what_is_wrong_with_a_folder_is_said(folder: Path, values: dict[str, obj
 def test_broken_files_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match=r"heads\.yaml cannot be read"):
         read_heads(tmp_path / "nowhere")
-    arrays = load_file(folder / "hue.safetensors")
-    save_file({**arrays, "bias": np.full(3, np.nan, np.float32)}, folder / "hue.safetensors")
-    with pytest.raises(CatalogError, match="must hold finite float32 weights"):
-        read_heads(folder)
-    (folder / "hue.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(CatalogError, match=r"hue\.safetensors cannot be read"):
+    path, said = folder / "hue.safetensors", (folder / "heads.yaml").read_text()
+    arrays, before = load_file(path), digest(path)
+
+    def assert_refused(complaint: str) -> None:
+        """Also by whoever states the hash of what is wrong."""
+        with pytest.raises(CatalogError, match=r"hue\.safetensors has changed"):
+            read_heads(folder)
+        (folder / "heads.yaml").write_text(said.replace(before, digest(path)))
+        with pytest.raises(CatalogError, match=complaint):
+            read_heads(folder)
+        (folder / "heads.yaml").write_text(said)
+
+    save_file({**arrays, "bias": np.full(3, np.nan, np.float32)}, path)
+    assert_refused("must hold finite float32 weights")
+    path.write_bytes(b"nonsense")
+    assert_refused(r"hue\.safetensors cannot be read")
+    path.write_bytes(bytes(10_000_000))
+    with pytest.raises(CatalogError, match=r"more than .* bytes"):
         read_heads(folder)
     (folder / "heads.yaml").write_text("- nothing")
     with pytest.raises(CatalogError, match="must be a mapping"):

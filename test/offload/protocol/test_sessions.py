@@ -21,7 +21,7 @@ from cacheinf_ros.engine import Caching, FrameStart, Partition, PartitionWorker,
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.exchange import Exchange
 from cacheinf_ros.errors import LinkError
-from cacheinf_ros.offload.protocol import robot_session, row_session
+from cacheinf_ros.offload.protocol import robot_session
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.server_session import IDLE_S
@@ -247,31 +247,6 @@ def test_a_lost_packet_does_not_end_the_catching_up_for_good(
         monkeypatch.setattr(sessions, "faults", arrive)
         film_until_shared(sessions)
         assert lost and sessions.robot.epoch > first + 1
-
-
-def test_a_server_that_is_late_again_and_again_is_tried_less_and_less() -> None:
-    """Each time costs a deadline; what fails sooner costs none, and frames in time make up for those that were late."""
-    config = OFFLOAD.changed(probe_s=0.1, probe_max_s=0.5)
-    with both(MODEL, config=config) as sessions:
-        robot = sessions.robot
-
-        def waits_s(late_by_s: float) -> float:
-            sessions.connect()
-            epoch, began = robot.epoch, time.monotonic() - late_by_s
-            robot._sent = row_session._Sent(5, 100, began)
-            robot.late(5, 100)
-            robot.fail(epoch, "nothing came")
-            return robot._retry_s
-
-        deadline_s = config.server_deadline_ms / 1e3
-        assert [waits_s(0.0) for _ in range(3)] == [0.1] * 3
-        assert [waits_s(deadline_s) for _ in range(5)] == [0.1, 0.2, 0.4, 0.5, 0.5]
-        stream, deadline = Stream(sessions), time.monotonic() + PATIENCE_S
-        while robot._retry_s > 0.1:
-            assert time.monotonic() < deadline
-            sessions.connect()
-            stream.next()
-        assert stream.shared >= 60
 
 
 def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
