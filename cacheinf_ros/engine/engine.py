@@ -88,7 +88,6 @@ class Engine:
         self.bounded = BoundedMode(self._cached, model.graph.input, config)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
-        self._was_shared = False  # the last frame
         self._is_warm = False
         self._config = config
         self.configure(config)
@@ -166,6 +165,7 @@ class Engine:
         self._cached.is_whole = False  # whatever fails below leaves no half-updated cache
         frame = self._input.fit(image)
         entry = self._enter(frame, self._reused(image, reusable))
+        after_shared = self.shared is not None and self.shared.was_shared
         division = self._divided(peer)
         is_alone = division is None or division.is_alone
         refresh = entry.reused is None or (is_alone and self._prefers_dense(frame))
@@ -175,10 +175,8 @@ class Engine:
         self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
             self.bounded.count(list(outputs.values()), refreshed=refresh)
-        shared = self.shared is not None and self.shared.was_shared
-        if division is None and not self._was_shared:  # after one that was, more is computed than has changed
+        if division is None and not after_shared:  # then more is computed than has changed
             self._observe((computed - prepared) / 1e6, refresh=refresh)
-        self._was_shared = shared
         return EngineResult(
             outputs={name: value.cpu().numpy() for name, value in outputs.items()},
             mode=self._config.mode if entry.reused else Mode.DENSE,
@@ -186,7 +184,7 @@ class Engine:
             active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
-            where="shared" if shared else "local",
+            where="shared" if self.shared is not None and self.shared.was_shared else "local",
             motion=self._keyframe.motion,
             shift=entry.shift,
         )

@@ -50,9 +50,7 @@ class Route:
         Raises:
             LinkError: it is no welcome.
         """
-        if self._greeted is None or not self._greeted.add(packet):
-            self._greeted = Assembly(packet.parts)
-            self._greeted.add(packet)
+        self._greeted = Assembly.of(self._greeted, packet)
         content = self._greeted.content
         if content is None:
             return None

@@ -21,9 +21,8 @@ from cacheinf_ros.graph.window import Window
 
 COLOURS = 3
 """Channels of a graph's input: kernels write so many values for each pixel of a frame."""
-
-
-_LARGEST_LEVEL = 255
+LARGEST_LEVEL = 255
+"""Of a value in a byte."""
 _FLOAT32 = torch.finfo(torch.float32)
 
 
@@ -40,7 +39,7 @@ class Levels:
     zero: int
 
     def __post_init__(self) -> None:
-        if not _FLOAT32.tiny <= self.scale <= _FLOAT32.max or not 0 <= self.zero <= _LARGEST_LEVEL:
+        if not _FLOAT32.tiny <= self.scale <= _FLOAT32.max or not 0 <= self.zero <= LARGEST_LEVEL:
             raise ModelError(
                 f"levels of scale {self.scale:g} with 0 at {self.zero} cannot be computed with: quantise the model anew"
             )

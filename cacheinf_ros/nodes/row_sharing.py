@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -69,7 +68,6 @@ class RowSharing(LinkedSession):
         self._workload = Workload(engine.program.layout, engine.shared.space)
         self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
-        self._server_ms = 0.0  # of all operators, by the profile that the scheduler was made with
         self._asked: Scheduler | None = None  # about this frame: another one may take its place meanwhile
         self._asking = Asking()
         self._was_skipped = False
@@ -200,14 +198,13 @@ class RowSharing(LinkedSession):
 
     def _schedule_for(self, server_ms: np.ndarray) -> None:
         """Begin to schedule for a server with this profile, or for one that is another machine than the last."""
-        whole_ms = float(server_ms[:, -1].sum())
-        ratio = whole_ms / self._server_ms if self._server_ms else math.inf
-        if 1 / _ANOTHER <= ratio <= _ANOTHER:
-            return
+        if self._scheduler is not None:
+            takes_ms, took_ms = (float(each[:, -1].sum()) for each in (server_ms, self._scheduler.measured.server_ms))
+            if max(takes_ms, took_ms) <= _ANOTHER * min(takes_ms, took_ms):
+                return
         if self._finder is not None:
             self._finder.close()
             self._finder = None
-        self._server_ms = whole_ms
         self._scheduler = self._make_scheduler(self._workload, self._meet(server_ms), robot_slowdown=self._slowdown)
 
     def _hear_of_server(self) -> None:

@@ -8,11 +8,10 @@ from dataclasses import replace
 import torch
 
 from cacheinf_ros.graph import Graph, Model, Scales, renamed
-from cacheinf_ros.graph.ir import Conv, Levels, Operator, Pointwise
+from cacheinf_ros.graph.ir import LARGEST_LEVEL, Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
 _LARGEST = 127  # of a rounded weight
-_LARGEST_LEVEL = 255
 _EXACT = 1e-3  # steps that a weight may lie beside a whole number: it was stored as a float in between
 
 
@@ -51,7 +50,7 @@ def own_scales(model: Model) -> Scales | None:
 def _has_8_bits(operator: Pointwise) -> bool:
     """Whether it rounds to no more levels than kernels have; else it stays what it is, an operator of torch."""
     *_, lowest, highest = operator.arguments
-    return int(highest) - int(lowest) <= _LARGEST_LEVEL
+    return int(highest) - int(lowest) <= LARGEST_LEVEL
 
 
 def _levels(operator: Pointwise) -> Levels:

@@ -11,9 +11,8 @@ import torch
 from cacheinf_ros.engine.quantisation.int8_graph import keeps_values
 from cacheinf_ros.engine.quantisation.observed import Observed
 from cacheinf_ros.graph import Graph
-from cacheinf_ros.graph.ir import Levels, Resample
+from cacheinf_ros.graph.ir import LARGEST_LEVEL, Levels, Resample
 
-_LEVELS = 255
 _SHRUNK = torch.linspace(1.0, 0.2, 33)  # shares of the whole range that are tried
 _PERCENTILE = 0.9999
 
@@ -77,7 +76,7 @@ def _least_squares(samples: torch.Tensor, low: float, high: float) -> tuple[floa
 
     def error(low: float, high: float) -> float:
         levels = _between(low, high)
-        clipped = samples.clamp(-levels.zero * levels.scale, (_LEVELS - levels.zero) * levels.scale)
+        clipped = samples.clamp(-levels.zero * levels.scale, (LARGEST_LEVEL - levels.zero) * levels.scale)
         return float((clipped.div(levels.scale).round().mul(levels.scale) - samples).square().mean())
 
     shares = _SHRUNK.tolist()
@@ -88,5 +87,5 @@ def _least_squares(samples: torch.Tensor, low: float, high: float) -> tuple[floa
 
 def _between(low: float, high: float) -> Levels:
     """Levels for a range that holds zero."""
-    scale = max((high - low) / _LEVELS, 1e-12)
-    return Levels(scale=scale, zero=min(_LEVELS, max(0, round(-low / scale))))
+    scale = max((high - low) / LARGEST_LEVEL, 1e-12)
+    return Levels(scale=scale, zero=min(LARGEST_LEVEL, max(0, round(-low / scale))))

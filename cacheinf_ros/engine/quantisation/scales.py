@@ -25,7 +25,6 @@ from cacheinf_ros.graph.ir import Conv, Levels
 
 _VERSION = 1  # of the file's content
 _CONTENT = "__content__"
-_LARGEST_LEVEL = 255
 
 
 class Maker(Enum):
@@ -123,14 +122,12 @@ def checked_scales(data: bytes, graph: Graph) -> Scales:
 
 def _fit(scales: Scales, graph: Graph) -> bool:
     channels = {operator.output: len(operator.bias) for operator in graph.operators if isinstance(operator, Conv)}
-    levels = scales.levels.values()
-    units = [*scales.weight_scales.values(), *(torch.tensor(each.scale) for each in levels)]
+    levels, units = scales.levels.values(), scales.weight_scales.values()
     per_channel = [*scales.biases.items(), *scales.weight_scales.items()]
     return (
         scales.levels.keys() <= graph.tensors.keys()
         and scales.floats <= channels.keys()
         and all(type(each.scale) is float and type(each.zero) is int for each in levels)
-        and all(0 <= each.zero <= _LARGEST_LEVEL for each in levels)
         and all(bool((unit > 0).all() and torch.isfinite(unit).all()) for unit in units)
         and all(each.dtype == torch.float32 and tuple(each.shape) == (channels[name],) for name, each in per_channel)
         and all(bool(torch.isfinite(bias).all()) for bias in scales.biases.values())

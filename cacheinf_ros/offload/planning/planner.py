@@ -105,7 +105,6 @@ class Scheduler:
         self._cut_age = 0  # frames
         self._typical: Numbers | None = None  # active shares of each tensor
         self._record = TrackRecord()
-        self._server_seen = False
 
     def choose(
         self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated, *, frames: int = 1
@@ -121,9 +120,10 @@ class Scheduler:
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
         now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
-        candidates = list(self.candidates(policy, around, mbit_s, changed))
+        candidates = self.candidates(policy, around, mbit_s, changed)
         extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
-        ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
+        usual, at_once = ([line.end(rows) for rows in candidates] for line in (steady, now))
+        ends = list(map(_spread, usual, at_once))
         costs = np.add(ends, extra) * self._record.factors([rows.tobytes() for rows in candidates])
         best = int(np.argmin(costs))
         used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
@@ -133,10 +133,8 @@ class Scheduler:
         self._is_settled = True
         self._rows = candidates[best]
         # one of the machines may lack much more than this frame has changed, as after an audit
-        is_settled &= now.end(self._rows) <= _AS_USUAL * steady.end(self._rows) + _NOTICED_MS
-        if (self._rows != self._whole).any():
-            self._server_seen = True
-        elif self._server_seen:
+        is_settled &= at_once[best] <= _AS_USUAL * usual[best] + _NOTICED_MS
+        if (self._rows == self._whole).all():
             self._server.relax(frames)
         others = [costs[i] for i, rows in enumerate(candidates) if not (rows == self._rows).all()]
         choice = self._choice((steady if is_settled else now).times(self._rows), steady, extra[best], float(changed[0]))

@@ -164,6 +164,15 @@ class Assembly:
         self.size += len(packet.data)
         return True
 
+    @classmethod
+    def of(cls, before: Assembly | None, packet: Packet) -> Assembly:
+        """Put a sound packet to those before it; where it does not fit to them, another content begins with it."""
+        if before is not None and before.add(packet):
+            return before
+        anew = cls(packet.parts)
+        anew.add(packet)
+        return anew
+
     @property
     def packets(self) -> int:
         """How many parts have come."""

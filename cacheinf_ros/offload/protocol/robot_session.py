@@ -179,9 +179,7 @@ class RobotSession:
             self._next_hello = time.monotonic() + min(wait_s, self._config.probe_max_s)
             self._refusals += 1
             return
-        if self._greeted is None or not self._greeted.add(packet):
-            self._greeted = Assembly(packet.parts)
-            self._greeted.add(packet)
+        self._greeted = Assembly.of(self._greeted, packet)
         if self._greeted.size > LONGEST_GREETING:
             self._greeted = None
             self._complain("the server: its greeting is too long")

@@ -75,9 +75,7 @@ class ScheduleRequest:
         if (packet.parts - 1) * LARGEST > self._most_bytes:
             self.refusal = f"its table has {packet.parts} parts, more than one of this network"
             return
-        if self._assembly is None or not self._assembly.add(packet):
-            self._assembly = Assembly(packet.parts)
-            self._assembly.add(packet)
+        self._assembly = Assembly.of(self._assembly, packet)
         if self._assembly.size > self._most_bytes:
             self.refusal = f"its table has more than the {self._most_bytes} bytes of one of this network"
             return
