@@ -56,7 +56,7 @@ demo: build
 # Their coverage is enforced (test/fuzzing/coverage.cfg), so they run by themselves, on the same examples every time, and
 # the others without a tracer.
 DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test_damaged_stores.py test_disk_cache.py test_yaml_text.py \
-	engine/bounded/test_store.py engine/cost/test_measure.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
+	catalog/specialists/test_training_set.py engine/bounded/test_store.py engine/cost/test_measure.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
 	nodes/test_conversions.py nodes/test_image_messages.py nodes/test_packet_messages.py \
 	offload/protocol/test_greeting.py offload/protocol/test_hostile_peers.py offload/protocol/test_mailbox.py \
 	offload/protocol/test_patches.py offload/protocol/test_pixels.py \

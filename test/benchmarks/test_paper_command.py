@@ -13,6 +13,7 @@ from catalogs import made_catalog
 from typer.testing import CliRunner
 
 from benchmarks.catalog import beside_paper, paper_figures, published
+from benchmarks.catalog.specialising_time import specialising_times
 from benchmarks.offload import paper_tables
 from benchmarks.offload.equation_8 import Equation8
 from benchmarks.offload.published import PUBLISHED
@@ -20,6 +21,7 @@ from benchmarks.papers import command
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.cli.main import app
 from cacheinf_ros.engine.rematerialisation.assess import Assessment
+from cacheinf_ros.errors import CatalogError
 
 
 def test_the_catalogs_figures_of_a_catalog(tmp_path: Path) -> None:
@@ -65,13 +67,19 @@ def test_figures_whose_numbers_are_not_in_the_text_say_so() -> None:
 
 
 def test_how_long_specialising_takes_there_and_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = {"quarter": {"retarget_s": 0.5, "pre_forward_s": 0.25, "refused": ""}}
+    ours = {"quarter": {"retarget_s": 0.5, "pre_forward_s": 0.25}}
     monkeypatch.setattr("benchmarks.catalog.specialising_time.specialising_times", lambda: ours)
     arguments = ["bench", "paper", "mcdnn", "--table", "3", "--json", str(tmp_path / "3.json")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0 and "152.400" in result.output and "0.250" in result.output
     rows = json.loads((tmp_path / "3.json").read_text())["tables"]["3"]
     assert rows["the paper's face (C0)"] == {"full_s": 26000.0, "retarget_s": 30.4, "pre_forward_s": 4.3}
+
+
+def test_the_time_of_no_specialist_is_none() -> None:
+    """A picture of each class cannot be judged by: once, the time it takes to say so stood in table 3."""
+    with pytest.raises(CatalogError, match=r"nothing to time.*fewer than"):
+        specialising_times(scenes=3)
 
 
 def test_memory_is_still_there() -> None:

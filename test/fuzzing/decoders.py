@@ -7,8 +7,10 @@ Each returns whether the bytes were accepted. Hashes and checksums are left out:
 from __future__ import annotations
 
 import json
+import math
+import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +23,9 @@ from networks.tiny import tiny
 from cacheinf_ros.catalog.catalog_folder import CatalogFile
 from cacheinf_ros.catalog.heads.head_folder import HeadsFile
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFile
+from cacheinf_ros.catalog.specialists.training_set import load_training_set
 from cacheinf_ros.catalog.stored_files import read_yaml
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.engine import PartitionSpace, Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded.store import checked_calibration
@@ -32,15 +36,20 @@ from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import checked_scales, int8_graph
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.fleet.frame_stream import packet_bytes, packet_of
-from cacheinf_ros.graph import ModelCard, model_of
+from cacheinf_ros.graph import Model, ModelCard, model_of
 from cacheinf_ros.graph.card import read_card
 from cacheinf_ros.graph.graph_io import decode_graph
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.protocol.greeting import read_hello, read_welcome
+from cacheinf_ros.offload.protocol.load_content import load_from
+from cacheinf_ros.offload.protocol.mailbox import Mailbox
+from cacheinf_ros.offload.protocol.newest import NewestContent
+from cacheinf_ros.offload.protocol.packets import Kind, Packet
 from cacheinf_ros.offload.protocol.patches import decode_patch
 from cacheinf_ros.offload.protocol.pixels import decode_pixels
 from cacheinf_ros.offload.protocol.starts import decode_start
+from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.searching.search_messages import question_of, table_of
 from cacheinf_ros.sources import decode_compressed, decode_picture
 from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
@@ -56,10 +65,29 @@ PIXELS_SIZE = (40, 50)
 _LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
 
 
+PACKET = struct.Struct("<BHBHHB")
+"""In the target ``packets``: kind, frame, tensor, part, parts and length of the data, which follow it."""
+_MOST_WAITING = 1000  # bytes, of the packets of that target
+
+
 @cache
+def tiny_model() -> Model:
+    """A small network, with the same weights on every machine: seeds hold hashes of them."""
+    network, rng = tiny(), np.random.default_rng(0)
+    for parameter in network.parameters():
+        parameter.data = torch.from_numpy(rng.integers(-8, 9, parameter.shape).astype(np.float32) / 16)
+    return model_of(network, ModelCard(name="tiny", input_size=(48, 64)))
+
+
 def tiny_graph() -> Graph:
-    """The graph of a small network."""
-    return model_of(tiny(), ModelCard(name="tiny", input_size=(48, 64))).graph
+    """Its graph."""
+    return tiny_model().graph
+
+
+@cache
+def tiny_trunk() -> Model:
+    """It without its last layer."""
+    return trunk_model(tiny_model())
 
 
 @cache
@@ -86,6 +114,52 @@ def welcome(data: bytes) -> bool:
 def start(data: bytes) -> bool:
     """A shared frame's start."""
     return accepts(lambda content: decode_start(content, space()), data)
+
+
+def load(data: bytes) -> bool:
+    """How busy a server is."""
+    busy = load_from(data)
+    assert busy is None or 0 <= busy <= 1
+    return busy is not None
+
+
+def served(data: bytes) -> bool:
+    """What a server says of a frame that it has done."""
+    found = Served.decode(data)
+    assert found is None or all(0 <= each < math.inf for each in (found.took_ms, found.waited_ms, found.busy_ms))
+    return found is not None
+
+
+def packets(data: bytes) -> bool:
+    """Packets of a session one after another, as both kinds of sessions put them together."""
+    newest, mailbox = NewestContent(Kind.FRAME, _MOST_WAITING), Mailbox(_MOST_WAITING, tensors=5)
+    complete, last = False, 0
+    for each in _packets_in(data):
+        newest.deliver(each)
+        if (arrived := newest.take()) is not None:
+            assert arrived.frame > last and len(arrived.content) <= _MOST_WAITING
+            complete, last = True, arrived.frame
+        mailbox.deliver(each)
+        if each.kind == Kind.BYE:
+            mailbox.forget_before(each.frame)
+        waiting = mailbox._waiting.values()
+        assert mailbox._size == sum(assembly.size for assembly in waiting) <= _MOST_WAITING
+        complete |= any(assembly.content is not None for assembly in waiting)
+    return complete
+
+
+def _packets_in(data: bytes) -> Iterator[Packet]:
+    position = 0
+    while position + PACKET.size <= len(data):
+        kind, frame, tensor, part, parts, length = PACKET.unpack_from(data, position)
+        position += PACKET.size
+        content = data[position : position + length]
+        position += length
+        made = Packet(
+            session="a", epoch=1, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=content
+        ).sealed()
+        if made.is_sound:
+            yield made
 
 
 def rows(data: bytes) -> bool:
@@ -204,6 +278,11 @@ def specialise(data: bytes) -> bool:
     return accepts(lambda path: read_yaml(path, SpecialiseFile, "build it anew"), _as_file(data))
 
 
+def training_set(data: bytes) -> bool:
+    """Samples that specialists are made from."""
+    return accepts(lambda path: load_training_set(path, tiny_trunk()), _as_file(data))
+
+
 def heads(data: bytes) -> bool:
     """What a folder of heads says."""
     return accepts(lambda path: read_yaml(path, HeadsFile, "write it anew"), _as_file(data))
@@ -212,8 +291,9 @@ def heads(data: bytes) -> bool:
 DECODERS: dict[str, Decoder] = {
     each.__name__: each
     for each in (
-        *(hello, welcome, start, rows, search, schedules, pixels, picture, compressed, fleet_packet),
-        *(graph, calibration, costs, scales, card, catalog, specialise, heads),
+        *(hello, welcome, load, start, served, packets, rows, search, schedules, pixels),
+        *(picture, compressed, fleet_packet),
+        *(graph, calibration, costs, scales, card, catalog, specialise, training_set, heads),
     )
 }
 """By name. Those that need ROS are in :mod:`.messages`."""

@@ -19,6 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, save_training_set
 from cacheinf_ros.engine import FrameStart, Pixels, Side
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
@@ -31,6 +32,7 @@ from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.engine.quantisation.scales import scales_bytes
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.fleet.frame_stream import packet_bytes
+from cacheinf_ros.graph import graph_hash
 from cacheinf_ros.graph.graph_io import encode_graph
 from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.ir import Conv, Levels
@@ -42,14 +44,26 @@ from cacheinf_ros.offload.planning import Machines
 from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.protocol.frames import WireImage, WireType
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
-from cacheinf_ros.offload.protocol.packets import Kind, cut
+from cacheinf_ros.offload.protocol.load_content import load_content
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.patches import encode_patch
 from cacheinf_ros.offload.protocol.pixels import encode_pixels
 from cacheinf_ros.offload.protocol.starts import encode_start
+from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.searching.search_messages import question_bytes, table_bytes
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.yaml_text import whole_yaml
-from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space, tiny_graph, workload
+from fuzzing.decoders import (
+    PACKET,
+    PATCH_CHANNELS,
+    PATCH_ROWS,
+    PATCH_WIDTH,
+    PIXELS_SIZE,
+    space,
+    tiny_graph,
+    tiny_trunk,
+    workload,
+)
 
 _SEEDS = Path(__file__).parent / "seeds"
 _IMAGE = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
@@ -81,9 +95,16 @@ def _sessions() -> dict[str, list[bytes]]:
         )
         for side, refresh, outside, shift in ((Side.SERVER, False, 0, (0, 0)), (Side.ROBOT, True, 5, (-4, 8)))
     ]  # fmt: skip
+    first, second = (
+        list(cut(bytes(range(60)), session="a", epoch=1, kind=kind, frame=frame, tensor=tensor, largest=25))
+        for kind, frame, tensor in ((Kind.FRAME, 1, 0), (Kind.ROWS, 2, 3))
+    )
     return {
         "hello": [written(robot), written(whole)],
         "welcome": [written(server)],
+        "load": [load_content(busy) for busy in (0.0, 0.25, 1.0)],
+        "served": [Served(took_ms=20.0, waited_ms=5.0, busy_ms=9.0, last_bytes=4000).encode()],
+        "packets": [_sent([*first, *second]), _sent([*second[::-1], *first]), _sent([*second, *first, *second])],
         "start": [encode_start(start, space(), WireImage.PNG, 90) for start in starts],
         "rows": [
             encode_patch(patch, wire, compress=compress)
@@ -100,6 +121,13 @@ def _sessions() -> dict[str, list[bytes]]:
             for packet in cut(b"content", session="robot_0", epoch=1, kind=kind, frame=1, tensor=2, largest=5)
         ],
     }
+
+
+def _sent(packets: list[Packet]) -> bytes:
+    return b"".join(
+        PACKET.pack(each.kind, each.frame, each.tensor, each.part, each.parts, len(each.data)) + each.data
+        for each in packets
+    )
 
 
 def _machines(speedup: float) -> Machines:
@@ -140,6 +168,7 @@ def _files() -> dict[str, list[bytes]]:
         "catalog": [yaml.safe_dump(_catalog(), sort_keys=False).encode(), whole_yaml(_catalog()).encode()],
         "specialise": [whole_yaml(_specialise()).encode()],
         "heads": [whole_yaml(_heads()).encode()],
+        "training_set": [_training_set()],
         "picture": [_file(suffix) for suffix in (".png", ".jpg")],
         "compressed": [
             b"jpeg\n" + _file(".jpg"),
@@ -172,6 +201,17 @@ def _written(calibration: Calibration) -> bytes:
         path = Path(folder) / "file.npz"
         save_calibration(calibration, path)
         return path.read_bytes()[96:]
+
+
+def _training_set() -> bytes:
+    samples = TrainingSet(
+        trunk=graph_hash(tiny_trunk().graph), classes=5, features=np.ones((4, 8), np.float32),
+        labels=np.array([0, 1, 2, 4]), generic=np.array([0, 1, 1, 4]), held_out=np.array([False, False, True, True]),
+    )  # fmt: skip
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "set.safetensors"
+        save_training_set(samples, path)
+        return path.read_bytes()
 
 
 def _catalog() -> dict[str, object]:

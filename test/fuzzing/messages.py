@@ -57,15 +57,16 @@ def compressed_image(data: bytes) -> bool:
 
 
 def packet(data: bytes) -> bool:
-    """A packet of any kind; sound ones are delivered to a mailbox, beside the other parts of their contents."""
+    """A packet of any kind; what is sound but for its checksum is delivered to a mailbox, beside the other parts."""
     message = _deserialized(data, SplitPacket)
     if message is None:
         return False
     found = packet_from(message)
     assert isinstance(found.starts_session, bool) and isinstance(found.ends_session, bool)
-    if found.is_sound:
-        _deliver(found)
-    return found.is_sound
+    sealed = found.sealed()
+    if sealed.is_sound:
+        _deliver(sealed)
+    return sealed.is_sound
 
 
 def frame(data: bytes) -> bool:

@@ -99,14 +99,17 @@ def load_training_set(path: Path, trunk: Model) -> TrainingSet:
         raise CatalogError(f"the training set {path} cannot be read: {error}; make it anew") from None
     if said.get("trunk") != graph_hash(trunk.graph):
         raise CatalogError(f"the training set {path} was made with other weights than {trunk.name}; make it anew")
-    _check(arrays, classes, path)
+    _check(arrays, classes, trunk.graph.tensors[trunk.graph.outputs[0][1]].channels, path)
     return TrainingSet(trunk=said["trunk"], classes=classes, **arrays)
 
 
-def _check(arrays: dict[str, NDArray[np.generic]], classes: int, path: Path) -> None:
+def _check(arrays: dict[str, NDArray[np.generic]], classes: int, channels: int, path: Path) -> None:
     shapes = {name: (array.dtype.type, array.ndim) for name, array in arrays.items()}
     if shapes != _ARRAYS or len({len(array) for array in arrays.values()}) != 1:
         raise CatalogError(f"the training set {path} has arrays of wrong types or lengths; make it anew")
+    features = arrays["features"]
+    if features.shape[1] != channels or not np.isfinite(features).all():
+        raise CatalogError(f"the training set {path} has no {channels} finite features of each sample; make it anew")
     named = np.concatenate([arrays["labels"], arrays["generic"]])
     if len(named) and not 0 <= int(named.min()) <= int(named.max()) < classes:
         raise CatalogError(f"the training set {path} names classes beyond its {classes}; make it anew")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model, ModelCard, graph_hash
 
-PROTOCOL = 4
+PROTOCOL = 5
 _MOST_OPERATORS = 5000
 LONGEST_GREETING = 2_000_000  # bytes
 

@@ -12,6 +12,7 @@ from cacheinf_ros.offload.protocol.packets import Packet
 HARMLESS = ("twice", "foreign", "past")
 KINDS = ("lost", "late", "reordered", "damaged", "cut_off", *HARMLESS)
 _OVERTAKEN_BY = {"late": 10, "reordered": 1}  # packets to the same receiver
+_NUMBERS = {"epoch": 32, "kind": 8, "frame": 32, "tensor": 16, "part": 16, "parts": 16}  # bits of a packet's fields
 
 
 class Faults:
@@ -49,19 +50,26 @@ class Faults:
         if kind in _OVERTAKEN_BY:
             self._held[receiver].append((_OVERTAKEN_BY[kind], packet))
             return held
-        if kind == "damaged" and packet.data:
-            data = bytearray(packet.data)
-            data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
-            return [replace(packet, data=bytes(data)), *held]
+        if kind == "damaged":
+            return [self._damaged(packet), *held]
         if kind == "cut_off":
             return [replace(packet, data=packet.data[:-1]), *held]
         if kind == "foreign":
-            return [replace(packet, session="another"), packet, *held]
-        return [replace(packet, epoch=max(packet.epoch - 1, 0)), packet, *held]  # of the past
+            return [replace(packet, session="another").sealed(), packet, *held]
+        return [replace(packet, epoch=max(packet.epoch - 1, 0)).sealed(), packet, *held]  # of the past
 
     def forget(self, receiver: str) -> None:
         """Lose what is held for a receiver that is gone."""
         self._held.pop(receiver, None)
+
+    def _damaged(self, packet: Packet) -> Packet:
+        """Flip a bit: of the data, or every other time of a number."""
+        if packet.data and self._random.random() < 0.5:
+            data = bytearray(packet.data)
+            data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
+            return replace(packet, data=bytes(data))
+        name, bits = self._random.choice([*_NUMBERS.items()])
+        return replace(packet, **{name: getattr(packet, name) ^ 1 << self._random.randrange(bits)})
 
     def _overtaken(self, receiver: str) -> list[Packet]:
         """The packets held for a receiver that are due after its next one; they are held no more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from cacheinf_ros.errors import MOST_CHARACTERS
@@ -24,11 +24,11 @@ class Kind(IntEnum):
     """What a packet's content is."""
 
     HELLO = 0
-    """Robot: start anew; who I am and what I run."""
+    """Robot: start anew; who I am and what I run. Every version reads it."""
     WELCOME = 1
     """Server: started anew; what I take."""
     REFUSED = 2
-    """Server: no, because."""
+    """Server: no, because. Every version reads it."""
     START = 3
     """Robot: a frame begins."""
     STARTED = 4
@@ -57,6 +57,9 @@ class Kind(IntEnum):
     """Server: how busy I am; of no epoch."""
 
 
+_OF_EVERY_VERSION = (Kind.HELLO, Kind.REFUSED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packet:
     """A part of a content.
@@ -67,7 +70,8 @@ class Packet:
         frame: counts frames, from 1; 0: none.
         tensor: of :attr:`Kind.ROWS`, by number: 0 is the network's input; otherwise 0.
         part, parts: which of how many.
-        checksum: CRC-32 of the data.
+        checksum: CRC-32 of all other fields and then the data; of :attr:`Kind.HELLO` and :attr:`Kind.REFUSED`, which
+            say to other versions that they are others, of the data alone.
     """
 
     session: str
@@ -100,7 +104,17 @@ class Packet:
     def is_sound(self) -> bool:
         """Whether it can be what was sent."""
         in_order = 0 <= self.part < self.parts <= _MOST_PARTS and len(self.data) <= LARGEST
-        return in_order and self.kind in Kind._value2member_map_ and zlib.crc32(self.data) == self.checksum
+        return in_order and self.kind in Kind._value2member_map_ and self._sum() == self.checksum
+
+    def sealed(self) -> Packet:
+        """Return it with its checksum."""
+        return replace(self, checksum=self._sum())
+
+    def _sum(self) -> int:
+        if self.kind in _OF_EVERY_VERSION:
+            return zlib.crc32(self.data)
+        numbers = (self.epoch, int(self.kind), self.frame, self.tensor, self.part, self.parts)
+        return zlib.crc32(self.data, zlib.crc32(f"{self.session} {numbers}".encode(errors="replace")))
 
 
 Send = Callable[[Packet], None]
@@ -120,9 +134,8 @@ def cut(
     for part in range(parts):
         data = content[part * largest : (part + 1) * largest]
         yield Packet(
-            session=session, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=data,
-            checksum=zlib.crc32(data),
-        )  # fmt: skip
+            session=session, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=data
+        ).sealed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

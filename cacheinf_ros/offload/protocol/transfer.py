@@ -41,11 +41,11 @@ class Served:
 
     @classmethod
     def decode(cls, content: bytes) -> Served | None:
-        """Read it; None: it is damaged, or says no times."""
+        """Read it; None: it is damaged, or what it says is no time."""
         if len(content) != _SERVED.size:
             return None
         took_ms, waited_ms, busy_ms, last_bytes = _SERVED.unpack(content)
-        if not all(map(math.isfinite, (took_ms, waited_ms, busy_ms))):
+        if not all(0 <= each_ms < math.inf for each_ms in (took_ms, waited_ms, busy_ms)):
             return None
         return cls(took_ms=took_ms, waited_ms=waited_ms, busy_ms=busy_ms, last_bytes=last_bytes)
 

@@ -88,6 +88,10 @@ def test_files_that_do_not_fit_are_named(tiny: Model, samples: list[Labelled], t
     save_file({**arrays, "labels": arrays["labels"][:2]}, path, {**said, "classes": "5"})
     with pytest.raises(CatalogError, match="wrong types or lengths"):
         load_training_set(path, trunk)
+    for features in (arrays["features"][:, :4], np.full_like(arrays["features"], np.nan)):
+        save_file({**arrays, "features": np.ascontiguousarray(features)}, path, {**said, "classes": "5"})
+        with pytest.raises(CatalogError, match="no 8 finite features"):
+            load_training_set(path, trunk)
     save_file(arrays, path)
     with pytest.raises(CatalogError, match="holds no training set"):
         load_training_set(path, trunk)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +68,7 @@ class Malice:
         if data == packet.data:
             return [packet]
         self.sent.add(data)
-        return [replace(packet, data=data, checksum=zlib.crc32(data))]
+        return [replace(packet, data=data).sealed()]
 
     def watch(self, decode: Callable[..., Any]) -> Callable[..., Any]:
         """A decoder that notes what it is given."""

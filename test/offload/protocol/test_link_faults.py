@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +49,24 @@ def test_what_is_held_for_a_receiver_goes_with_it() -> None:
 def test_no_fault_makes_a_packet_that_no_message_can_hold(epoch: int, kind: str) -> None:
     faults = Faults(0, 1.0, (kind,))
     assert all(arrived.epoch >= 0 for _ in range(12) for arrived in faults(packet("a", epoch), "a"))
+
+
+@given(st.integers(0, 100), st.sampled_from(sorted(set(Kind) - {Kind.HELLO, Kind.REFUSED})), st.binary(max_size=20))
+def test_whatever_bit_is_flipped_is_noticed(seed: int, kind: Kind, content: bytes) -> None:
+    (sent,) = cut(content, session="a", epoch=3, kind=kind, frame=7, tensor=2 * (kind == Kind.ROWS))
+    faults = Faults(seed, 1.0, ("damaged",))
+    assert sent.is_sound and not replace(sent, session="b").is_sound
+    for _ in range(20):
+        (arrived,) = faults(sent, "a")
+        assert arrived != sent and not arrived.is_sound, arrived
+
+
+def test_what_another_version_says_can_be_read() -> None:
+    """Up to protocol 4 the checksum was of the data alone."""
+    for kind in (Kind.HELLO, Kind.REFUSED):
+        (sent,) = cut(b"I am another", session="a", epoch=3, kind=kind)
+        assert sent.is_sound and sent.checksum == zlib.crc32(b"I am another")
+        assert not replace(sent, data=b"I am someone").is_sound
 
 
 def test_all_kinds_are_counted_from_the_start() -> None:
