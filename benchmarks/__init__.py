@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The laboratory: experiments of the papers, and what is there only to be compared with. Not installed."""
+"""The laboratory: experiments of the papers, and code that is only there to be compared with. It is not installed."""

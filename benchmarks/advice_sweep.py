@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What ``cacheinf advise`` picks, beside the best of an exhaustive sweep over what a user could set.
+"""Compare what ``cacheinf advise`` picks with the best of an exhaustive sweep over what a user could set.
 
-python -m benchmarks.advice_sweep CLIP MODEL [--weights FILE] [--frames 60] --json FILE    measures one of them
+python -m benchmarks.advice_sweep CLIP MODEL [--weights FILE] [--frames 60] --json FILE    measures one pair
 python -m benchmarks.advice_sweep --table FILE ...                                         prints docs/advise.md's table
 
-The pick comes from a run as the command makes it. Both it and all else are then measured anew, in one run.
+The pick comes from a run as the command makes it. The pick and all other settings are then measured again, in one run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.sources import open_source
 
-_PROMISES = (0.005, 0.03)  # beside those that advise tries
+_PROMISES = (0.005, 0.03)  # in addition to those that advise tries
 _THRESHOLDS = (20.0, 34.0)  # dB
 _NEAR = 1.1
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def compare(model: Model, shots: Sequence[Shot], frames: int, warm_up: int, fps: float) -> dict[str, Any]:
-    """What advise picks, and every way of the sweep, each with time and loss."""
+    """Return what advise picks, and the mean time (ms) and loss of every setting in the sweep."""
     target, config = Target(), EngineConfig()
     engines = [engine for engine in ENGINES if not engine.precision.loses]  # no mode is just one of the others
     own = own_settings(target, config)
@@ -97,7 +97,7 @@ def compare(model: Model, shots: Sequence[Shot], frames: int, warm_up: int, fps:
 
 
 def _more(config: EngineConfig) -> dict[str, OwnSettings]:
-    """Further settings of this package, by name."""
+    """Return further settings of this package, by name."""
     promises = {
         f"{BOUNDED} {promise:g}": OwnSettings(config=config.changed(mode=Mode.BOUNDED, max_loss=promise))
         for promise in _PROMISES
@@ -112,7 +112,7 @@ def _more(config: EngineConfig) -> dict[str, OwnSettings]:
 
 
 def table(reports: Sequence[dict[str, Any]]) -> str:
-    """The table, in Markdown."""
+    """Return the table of several reports, in Markdown."""
     lines = [
         "| clip, model | advised | ms | loss | best of the sweep | ms | loss | time of the best |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The laboratory's part of ``cacheinf bench``."""
+"""The commands that the laboratory adds to ``cacheinf bench``."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "offload-map": offload_map,
     "paper": paper,
 }
-"""By name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""
+"""The commands by name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Recordings whose dense decisions are computed once and kept, to judge every policy of holding answers on."""
+"""Recordings whose dense decisions are computed once and stored, to judge every policy for holding answers on them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cacheinf_ros.sources import open_source
 
 WARM_UP = 26
 """Frames that are not judged: bounded mode's first burst is among them."""
-_STEPS = 16  # limits of each kind that are tried with hindsight
-_MOST_PIXELS = 32_768  # of class maps, as in bounded mode
-_ESPNET = "espnet"  # weights whose architecture is among the tests' networks
+_STEPS = 16  # number of limits of each kind that are tried in hindsight
+_MOST_PIXELS = 32_768  # most pixels of class maps, as in bounded mode
+_ESPNET = "espnet"  # part of the name of weights whose architecture is among the tests' networks
 _ROOT = Path(__file__).parents[1]
 Image = NDArray[np.uint8]
 
@@ -37,8 +37,8 @@ class Decided:
     Attributes:
         input_size: (height, width) of the model's input.
         pictures: thumbnails of the frames.
-        decisions: of dense execution.
-        task: what reads and judges them.
+        decisions: what dense execution decides on each frame.
+        task: reads and judges the decisions.
     """
 
     input_size: tuple[int, int]
@@ -60,13 +60,13 @@ def kept_decisions(model: Path, recording: Path, frames: int, store: Path) -> De
 
 
 def is_espnet(model: Path) -> bool:
-    """Whether a file holds ESPNet's weights."""
+    """Tell whether a file holds ESPNet's weights."""
     return model.suffix == ".safetensors" and _ESPNET in model.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A policy on a recording: the share of the frames that it computes, and what it loses."""
+    """The result of a policy on a recording: the share of the frames that it computes, and what it loses."""
 
     computed: float
     loss: Loss
@@ -85,7 +85,7 @@ class Recording:
         self._dense = sum(self._everything.scores(range(len(self._pictures)))[WARM_UP:], Score())
 
     def regular(self) -> list[Point]:
-        """Every frame computed, every second one, ...; each the mean over where it begins."""
+        """Judge computing every frame, every second one, and so on; each point is the mean over all phases."""
         points = []
         for period in range(1, LONGEST + 2):
             of_phases = [
@@ -96,13 +96,13 @@ class Recording:
         return points
 
     def skipping(self, computed: float) -> Point:
-        """Compute so large a share of the frames regularly, as if a user had known it; no answer is older than ours."""
+        """Judge computing a share of the frames regularly, as if a user had known it; the same maximum age applies."""
         numbers = np.floor(np.arange(len(self._pictures)) * max(computed, 1 / (LONGEST + 1)) + 1e-9)
         answers = np.maximum.accumulate(np.where(np.diff(numbers, prepend=-1) > 0, np.arange(len(numbers)), 0))
         return self._judge(answers.tolist())
 
     def hindsight(self) -> list[Point]:
-        """Fixed limits on change, whatever they may be."""
+        """Judge fixed limits on change, for a grid of limits that could only be known in hindsight."""
         changes = self._everything.changes(LONGEST)
         ranks = np.linspace(0, 1, _STEPS)
         largest = np.unique(np.quantile([change.largest for change in changes], ranks))
@@ -111,7 +111,7 @@ class Recording:
         return [self._judge(self._everything.held(limit)) for limit in limits]
 
     def online(self, max_loss: float) -> Point:
-        """Bounded mode, which knows nothing beforehand."""
+        """Judge bounded mode, which knows nothing in advance."""
         holder = AnswerHolder(self._task, self._input_size, max_loss)
         answers: list[int] = []
         for now, (picture, decision) in enumerate(zip(self._pictures, self._decisions, strict=True)):

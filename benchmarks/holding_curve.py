@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Draws docs/holding.png: what policies of holding answers lose, against the share of the frames that they compute.
+"""Draws docs/holding.png: what policies for holding answers lose, against the share of frames that they compute.
 
 python -m benchmarks.holding_curve MODELS CLIPS STORE
 
-MODELS has FastestDet.onnx and espnet_p_2_q_8.safetensors, CLIPS has car-detection.mp4 and bottle-detection.mp4; dense
-decisions are computed once and kept in STORE, so that what is drawn takes seconds. No time is measured.
+MODELS holds FastestDet.onnx and espnet_p_2_q_8.safetensors, CLIPS holds car-detection.mp4 and bottle-detection.mp4;
+dense decisions are computed once and stored in STORE, so that drawing takes seconds. No time is measured.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _draw(axis: Axes, part: str, policies: dict[str, list[Point]], front: list[P
 
 
 def _front(points: list[Point], part: str) -> list[Point]:
-    """Those than which no other computes fewer frames and loses less."""
+    """Return the Pareto front: the points than which no other computes fewer frames and loses less."""
     front: list[Point] = []
     for point in sorted(points, key=lambda point: (point.computed, getattr(point.loss, part))):
         if not front or getattr(point.loss, part) < getattr(front[-1].loss, part):

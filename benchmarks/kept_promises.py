@@ -3,8 +3,8 @@
 
 python -m benchmarks.kept_promises STORE --models FastestDet.onnx ... --sources clip.mp4 davis/dog ... --begin 0,5,10,15
 
-Dense decisions are computed once and kept in STORE; bounded mode then runs on them in seconds, from each of the first
-frames. So these are shares of frames and losses, and no times.
+Dense decisions are computed once and stored in STORE; bounded mode then runs on them in seconds, beginning at each of
+the given frames. So the results are shares of frames and losses, not times.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from benchmarks.dense_decisions import WARM_UP, Point, Recording, is_espnet, kep
 MAX_LOSS = 0.02
 _LEAST_JUDGED = 8  # frames
 _FRAMES, _FRAMES_OF_ESPNET = 600, 130
-_LARGEST_GAIN = 0.05  # that counts in a mean, where a few decisions flicker in our favour
+_LARGEST_GAIN = 0.05  # the largest gain that counts in a mean, where a few decisions flicker in our favour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Bounded mode on a recording from one of its frames, and skipping that computes the same share of them."""
+    """Results of bounded mode on a recording from frame ``first`` on, and of skipping as large a share of frames."""
 
     network: str
     recording: str

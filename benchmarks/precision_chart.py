@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A picture of int8 beside dense engines, of reports by ``cacheinf bench engine --precision int8 --changed X --json``.
+"""Draws int8 next to dense engines, from reports by ``cacheinf bench engine --precision int8 --changed X --json``.
 
 python -m benchmarks.precision_chart docs/precision.png reports/*.json
 """
@@ -18,7 +18,7 @@ _ENGINES = {"openvino": "OpenVINO float32", "openvino_bf16": "OpenVINO bfloat16"
 
 
 def times_ms(reports: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Medians of a frame, ms, by model and by engine or share changed; of an engine over all reports of the model."""
+    """Return median frame times, ms, by model and by engine or share changed; engines' over all reports of a model."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for report in reports:
         model = found[f"{report['model'].removesuffix('.onnx')}\n{report['size']}"]
@@ -31,7 +31,7 @@ def times_ms(reports: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def draw(times: dict[str, dict[str, float]], path: Path) -> None:
-    """One panel per model: milliseconds of each way."""
+    """Draw one panel per model: the milliseconds of each way."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.6 * len(times), 3.2), layout="constrained")

@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What bounded mode gives with its defaults on many recordings, with many models: docs/benchmarks.md's table.
+"""Measures bounded mode with its defaults on many recordings, with many models: docs/benchmarks.md's table.
 
 python -m benchmarks.stream_table --models A.onnx B.onnx --sources CLIP FOLDER... --keep FOLDER
 
-Each pair is measured as ``cacheinf bench stream --no-nodes`` does it, and kept in FOLDER, so that a run that was
-interrupted goes on. A folder of frames may hold masks beside them (DAVIS). A model with a file of weights is given as
-``GRAPH:WEIGHTS``.
+Each pair is measured as ``cacheinf bench stream --no-nodes`` does it. Results are stored in FOLDER, so that an
+interrupted run can be continued. A folder of frames may hold masks beside them (DAVIS). A model with a file of weights
+is given as ``GRAPH:WEIGHTS``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HEAD = (
 
 
 def main() -> None:
-    """Measure every pair that is not kept yet, and print the table."""
+    """Measure every pair whose result is not stored yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--sources", nargs="+", required=True)
@@ -83,7 +83,7 @@ def row(source: str, report: dict[str, Any]) -> str:
 
 
 def _lower_precision(report: Mapping[str, Any], contender: str) -> str:
-    """What a dense engine of lower precision takes and loses, where ``--contenders`` names it."""
+    """Format the time and loss of a dense engine of lower precision, where ``--contenders`` names it."""
     if contender not in report["contender_losses"]:
         return "-"
     lost = _lost(report["consensus"]["dense"], report["consensus"][contender])
@@ -91,23 +91,23 @@ def _lower_precision(report: Mapping[str, Any], contender: str) -> str:
 
 
 def _verdict(loss: Mapping[str, Any]) -> str:
-    """Whether the promise is broken; one decision or two tell nothing."""
+    """Say whether the promise is broken; with few decisions, only say how many there were."""
     if loss["kept"]:
         return ""
     return ", broken" if loss["decisions"] >= FEWEST_DECISIONS else f", of {loss['decisions']:.0f} decisions"
 
 
 def _lost(dense: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """How much less often something is right than dense execution: in the whole, and where anything moves."""
+    """Format how much less often something is right than with dense execution: in all, and where anything moves."""
     parts = ("whole", "where_it_moves")
     return " / ".join("-" if dense[part] is None else f"{dense[part] - other[part]:.3f}" for part in parts)
 
 
 def _measured(model: str, source: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Run the benchmark of one pair.
+    """Run the benchmark for one pair.
 
     Raises:
-        SourceError: the recording is shorter than the frames to warm up.
+        SourceError: the recording is shorter than the warm-up.
     """
     name, _, weights = model.partition(":")
     opened = open_source(source)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Programs of this package that a node runs beside itself: how they are started, and how they end with it.
+"""Start helper programs of this package beside a node, and end them with it.
 
-A program imports this before anything that takes long, so that it is watched from the start.
+Such a program imports this module before anything that takes long, so that it is watched from the start.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from cacheinf_ros.low_priority import LOWEST
 
 
 def command_of(program: Path, *arguments: str) -> list[str]:
-    """What starts a program. -P: its folder holds modules whose names others may have as well."""
+    """Return the command line that starts a program.
+
+    ``-P`` keeps the program's folder off the module path: it holds modules whose names others may have as well.
+    """
     return [sys.executable, "-P", str(program), *arguments]
 
 
 def program_environment(**more: str) -> dict[str, str]:
-    """Environment variables by which it finds what this process does, and more."""
+    """Return environment variables by which a program finds the modules of this process, with ``more`` added."""
     return {**os.environ, **more, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def end_with_parent(pipe: int, folder: Path | None = None) -> None:
-    """In a program: end this process as soon as its parent has ended, however that ended.
+    """End this process as soon as its parent has ended, however that ended; a helper program calls this.
 
     Args:
         pipe: file descriptor of a pipe whose other end the parent holds open, and nobody else.
-        folder: of the parent's, to be removed then.
+        folder: the parent's folder, which is removed then; None: nothing is removed.
     """
     threading.Thread(target=_watch, args=(pipe, folder), daemon=True).start()
 
 
 def given_folder() -> Path:
-    """In a program that is given a folder of its parent's: the folder, at the lowest priority from now on.
+    """Return the folder that the parent gave this program, and run at the lowest priority from now on.
 
-    Ends this process, and removes the folder, as soon as standard input ends.
+    This process ends, and the folder is removed, as soon as standard input ends.
     """
     os.nice(LOWEST)
     folder = Path(sys.argv[1])

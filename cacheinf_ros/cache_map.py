@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which parts of a frame are (moved) parts of what the cache already holds.
+"""Cache maps: which parts of a frame are (moved) parts of what the cache already holds.
 
-These are the words every part of the package shares; this module imports nothing of ours but the errors.
+The whole package shares these types; this module imports nothing of the package but the errors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import CacheMapError
 
 LARGEST_SIDE = 2**14
-"""Pixels; what claims to be larger is taken for a mistake, before memory is asked for."""
+"""The largest side of an image or block, in pixels: a larger one counts as a mistake before memory is allocated."""
 _EPSILON = 1e-9
-_BAND = 2**16  # pixels that are moved at once
+_BAND = 2**16  # pixels that are moved at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,22 +37,22 @@ class Motion:
 
     @classmethod
     def none(cls) -> Motion:
-        """Let every pixel stay where it is."""
+        """Return the motion that leaves every pixel where it is."""
         return _NONE
 
     @classmethod
     def translation(cls, dx: float, dy: float) -> Motion:
-        """Everything moves by ``dx`` pixels to the right and ``dy`` pixels down."""
+        """Return the motion by ``dx`` pixels to the right and ``dy`` pixels down."""
         return cls(matrix=np.array([[1.0, 0.0, dx], [0.0, 1.0, dy], [0.0, 0.0, 1.0]]))
 
     @cached_property
     def is_none(self) -> bool:
-        """Whether nothing moves."""
+        """Whether the motion leaves everything where it is."""
         return bool(np.abs(self.matrix - _EYE).max() < _EPSILON)
 
     @cached_property
     def shift(self) -> tuple[float, float] | None:
-        """(dx, dy) in pixels when the motion is a pure translation, otherwise None."""
+        """The shift (dx, dy) in pixels where the motion is a pure translation, otherwise None."""
         rest = self.matrix - Motion.translation(*self.matrix[:2, 2]).matrix
         if np.abs(rest).max() >= _EPSILON:
             return None
@@ -60,13 +60,16 @@ class Motion:
 
     @property
     def whole_shift(self) -> tuple[int, int] | None:
-        """(dx, dy) where the motion is a translation by whole pixels, otherwise None."""
+        """The shift (dx, dy) where the motion is a translation by whole pixels, otherwise None."""
         if self.shift is None or not all(value.is_integer() for value in self.shift):
             return None
         return int(self.shift[0]), int(self.shift[1])
 
     def scaled(self, across: float, along: float) -> Motion:
-        """Express it in pixels of pictures so many times as wide and as high; pixels' centres are at whole numbers."""
+        """Express the motion in pixels of images that are ``across`` times as wide and ``along`` times as high.
+
+        Pixels' centres are at whole numbers.
+        """
         if across == along == 1:
             return self
         right, down = (across - 1) / 2, (along - 1) / 2
@@ -76,12 +79,12 @@ class Motion:
         return Motion(matrix=np.asarray(matrix / matrix[2, 2], np.float64))
 
     def then(self, later: Motion) -> Motion:
-        """This motion followed by ``later``."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite any more is refused
+        """Return this motion followed by ``later``; raises :class:`CacheMapError` where the product is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):  # Motion refuses a product that is not finite
             return Motion(matrix=later.matrix @ self.matrix)
 
     def inverse(self) -> Motion:
-        """The motion frame -> reference; raises :class:`CacheMapError` when the matrix is singular."""
+        """Return the motion frame -> reference; raises :class:`CacheMapError` where the matrix is singular."""
         return self._inverse
 
     @cached_property
@@ -93,7 +96,7 @@ class Motion:
 
 
 _EYE = np.eye(3)
-_EYE.setflags(write=False)  # one for all
+_EYE.setflags(write=False)  # all identity motions share it
 _NONE = Motion(matrix=_EYE)
 
 
@@ -101,15 +104,15 @@ _NONE = Motion(matrix=_EYE)
 class CacheMap:
     """Which blocks of a frame are reusable, under which motion.
 
-    A reusable block shows what the reference shows at ``motion.inverse()`` of its position. What contradicts itself
-    raises :class:`CacheMapError`.
+    A reusable block shows what the reference shows at ``motion.inverse()`` of its position. A map that
+    contradicts itself raises :class:`CacheMapError`.
 
     Attributes:
         image_size: (height, width) of frame and reference, in pixels, each at most :data:`LARGEST_SIDE`.
         block_size: side of a block, in pixels; the blocks of the last row and column may be cut off.
         reusable: bool [ceil(height / block_size), ceil(width / block_size)].
         motion: reference -> frame; invertible.
-        reason: why nothing is reusable, where that is so for another reason than the picture ("expired").
+        reason: why nothing is reusable, where the content of the frame is not the cause ("expired").
     """
 
     image_size: tuple[int, int]
@@ -125,11 +128,11 @@ class CacheMap:
                 f"an image of {self.image_size} in blocks of {self.block_size} has a bool grid of {expected}, "
                 f"not {self.reusable.dtype} of {self.reusable.shape}"
             )
-        self.motion.inverse()  # complains where there is none
+        self.motion.inverse()  # raises where there is none
 
     @classmethod
     def nothing(cls, image_size: tuple[int, int], block_size: int, reason: str = "") -> CacheMap:
-        """The map of a frame of which nothing is reusable."""
+        """Return a map in which nothing is reusable."""
         reusable = np.zeros(grid_shape(image_size, block_size), np.bool_)
         return cls(image_size=image_size, block_size=block_size, reusable=reusable, motion=Motion.none(), reason=reason)
 
@@ -137,12 +140,12 @@ class CacheMap:
     def of_blocks(
         cls, reusable: NDArray[np.bool_], image_size: tuple[int, int], block_size: int, motion: Motion
     ) -> CacheMap:
-        """The map of these reusable blocks."""
+        """Return a map with the given reusable blocks."""
         return cls(image_size=image_size, block_size=block_size, reusable=reusable, motion=motion)
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether nothing is reusable."""
+        """Whether nothing of the frame is reusable."""
         return not self.reusable.any()
 
     @cached_property
@@ -157,19 +160,19 @@ class CacheMap:
 
     @cached_property
     def reuse_ratio(self) -> float:
-        """Reusable pixels / all pixels: 1 = all reused."""
+        """The share of reusable pixels, 0 to 1: 1 = all reused."""
         height, width = self.image_size
         rows, columns = self.reusable.shape
         pixels = np.count_nonzero(self.reusable) * self.block_size**2
         below, beside = rows * self.block_size - height, columns * self.block_size - width  # cut off
         last_row, last_column = self.reusable[-1], self.reusable[:, -1]
         pixels -= (np.count_nonzero(last_row) * below + np.count_nonzero(last_column) * beside) * self.block_size
-        pixels += bool(last_row[-1]) * below * beside  # which both took away
+        pixels += bool(last_row[-1]) * below * beside  # both subtracted the corner
         return float(pixels / (height * width))
 
     @cached_property
     def bounding_box(self) -> tuple[int, int, int, int] | None:
-        """(left, top, right, bottom) of all that is reusable, in pixels, the last two excluded; None: nothing is."""
+        """The box (left, top, right, bottom) of all that is reusable, in pixels, the last two excluded; or None."""
         rows, columns = np.flatnonzero(self.reusable.any(axis=1)), np.flatnonzero(self.reusable.any(axis=0))
         if not len(rows):
             return None
@@ -179,10 +182,10 @@ class CacheMap:
 
 
 def grid_shape(image_size: tuple[int, int], block_size: int) -> tuple[int, int]:
-    """(rows, columns) of the grid of blocks that covers an image of (height, width) pixels.
+    """Return (rows, columns) of the grid of blocks that covers an image of (height, width) pixels.
 
     Raises:
-        CacheMapError: a size is not positive, or larger than any camera's.
+        CacheMapError: a size is not positive, or above :data:`LARGEST_SIDE`.
     """
     if block_size < 1 or min(image_size) < 1:
         raise CacheMapError(f"image size {image_size} and block size {block_size} must be positive")
@@ -195,7 +198,7 @@ def grid_shape(image_size: tuple[int, int], block_size: int) -> tuple[int, int]:
 
 
 def expand_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_size: int) -> NDArray[np.bool_]:
-    """bool [height, width] from one bool per block."""
+    """Expand one bool per block to a mask of pixels, bool [height, width]."""
     height, width = image_size
     rows = blocks.repeat(min(block_size, height), axis=0)[:height]
     return rows.repeat(min(block_size, width), axis=1)[:, :width]
@@ -205,7 +208,7 @@ def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
     """Fold two maps into one that leads from the reference of ``earlier`` to the frame of ``later``.
 
     Motions multiply; a block stays reusable when ``later`` reuses it and everything it shows was itself
-    reusable in ``earlier``. So a frame that was dropped between them never yields a wrong result.
+    reusable in ``earlier``. So dropping the frame between them never leads to a wrong result.
     """
     if earlier.image_size != later.image_size:
         return CacheMap.nothing(later.image_size, later.block_size, "the image size changed")
@@ -214,14 +217,14 @@ def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
     try:
         motion = earlier.motion.then(later.motion)
         return CacheMap.of_blocks(reusable, later.image_size, later.block_size, motion)
-    except CacheMapError:  # each can be inverted, but their product is beyond the numbers of this machine
+    except CacheMapError:  # each is invertible, but their product overflows or is singular in float64
         return CacheMap.nothing(later.image_size, later.block_size, "the motions of successive maps do not fold")
 
 
 def fold(maps: Sequence[CacheMap]) -> CacheMap:
-    """Maps of successive frames as one, the earliest first: as :func:`compose` would fold them one by one.
+    """Fold maps of successive frames, the earliest first, into one, as :func:`compose` would one by one.
 
-    Where nothing moved, what is reusable is what all call reusable: blocks need not be expanded to pixels.
+    Where nothing moved, a block is reusable if it is so in all maps: blocks need not be expanded to pixels.
     """
     last = maps[-1]
     grid = last.image_size, last.block_size
@@ -231,7 +234,7 @@ def fold(maps: Sequence[CacheMap]) -> CacheMap:
 
 
 def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
-    """A pixel of the result is set when all pixels that it shows (up to 2x2 between pixels) are set in ``mask``."""
+    """Move a mask; a pixel of the result is set when all pixels that it shows (up to 2x2) are set in ``mask``."""
     if motion.is_none:
         return mask
     height, width = mask.shape
@@ -239,13 +242,16 @@ def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
     padded[1:-1, 1:-1] = mask
     back, moved = motion.inverse().matrix, np.empty_like(mask)
     step = max(1, _BAND // width)
-    for first in range(0, height, step):  # in bands: each needs some hundred bytes for a pixel
+    for first in range(0, height, step):  # in bands, since each pixel takes some hundred bytes of scratch memory
         moved[first : first + step] = _band_moved(padded, back, (first, min(first + step, height)))
     return moved
 
 
 def _band_moved(padded: NDArray[np.bool_], back: NDArray[np.float64], rows: tuple[int, int]) -> NDArray[np.bool_]:
-    """These rows of what :func:`_moved` finds; the mask has a border of one pixel, ``back`` leads to what is shown."""
+    """Compute these rows of the result of :func:`_moved`.
+
+    ``padded`` is the mask with a border of one pixel, ``back`` leads from the frame to the reference.
+    """
     height, width = padded.shape[0] - 2, padded.shape[1] - 2
     y, x = np.mgrid[rows[0] : rows[1], :width]
     source = back @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
@@ -269,6 +275,6 @@ def _padded_index(values: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 
 def _whole_blocks(mask: NDArray[np.bool_], block_size: int) -> NDArray[np.bool_]:
-    """One bool per block: whether all its pixels are set."""
+    """Reduce a mask to one bool per block: whether all pixels of the block are set."""
     rows = np.logical_and.reduceat(mask, np.arange(0, mask.shape[0], block_size), axis=0)
     return np.logical_and.reduceat(rows, np.arange(0, mask.shape[1], block_size), axis=1)

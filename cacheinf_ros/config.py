@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What every part's configuration has in common: validated, frozen, described.
+"""The base of all configurations: validated, immutable, with a description of each parameter.
 
 A part declares its parameters once, as a :class:`Config` with :func:`parameter` fields. ROS parameters and
 command-line options are declared from these fields, so that a default, a range or a description is
@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 from cacheinf_ros.errors import ConfigError, quoted
 
 Value = bool | int | float | str | Sequence[str] | Sequence[float]
-"""What a parameter of a node may be."""
-_LONGEST_INPUT = 200  # a path is told whole, a file's content is not
+"""The types that a node's parameter may have."""
+_LONGEST_INPUT = 200  # characters that an error quotes: enough for a path, not for the content of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,11 @@ class Declaration:
 
     Attributes:
         field: name of the field.
-        name: of the parameter; what is before its dot is its group.
-        info: default, range and description.
+        name: name of the ROS parameter; the part before its dot is its group.
+        info: default, range and description of the field.
         live: whether the value may change while the node runs.
-        listed: whether every node that has it declares it; else only one that was given it at its start.
+        listed: whether every node that has the parameter declares it; otherwise only a node that was given it at its
+            start does.
     """
 
     field: str
@@ -43,10 +44,10 @@ class Declaration:
 
 
 class Config(BaseModel):
-    """Base of the configuration of one part: immutable, unknown names refused.
+    """Base class for the configuration of one part of the package: immutable, and unknown names are refused.
 
     Attributes:
-        group: of its parameters, which are then named GROUP.FIELD; empty: they have none.
+        group: group of its parameters, which are then named GROUP.FIELD; empty: no group.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
@@ -62,13 +63,13 @@ class Config(BaseModel):
 
     @classmethod
     def declarations(cls) -> tuple[Declaration, ...]:
-        """How the fields are declared as ROS parameters, in the order in which they are written; settings are not."""
+        """Return how the fields, apart from settings, are declared as ROS parameters, in the order of definition."""
         return tuple(
             _declaration(cls, field, info) for field, info in cls.model_fields.items() if not _is_setting(info)
         )
 
     def changed(self, **values: Any) -> Self:
-        """A copy with some values replaced, checked like a new one."""
+        """Return a copy with some values replaced, checked like a new one."""
         return self.checked(**{**self.model_dump(), **values})
 
 
@@ -79,7 +80,7 @@ class CurrentConfigs(Protocol):
     """The configurations of something that runs, kept up to date while its parameters change."""
 
     def get(self, cls: type[C]) -> C:
-        """The current configuration of this class; the same object until a value of it changes."""
+        """Return the current configuration of this class; the same object until one of its values changes."""
         ...
 
 
@@ -100,27 +101,28 @@ def parameter(
         description: one sentence, with the unit.
         low, high: inclusive range of a number.
         live: whether the value may change while the node runs.
-        name: of the ROS parameter; empty: the field's own, in the group of its class.
-        listed: whether every node that has it declares it; else only one that was given it at its start.
+        name: name of the ROS parameter; empty: the name of the field, in the group of its class.
+        listed: whether every node that has the parameter declares it; otherwise only a node that was given it at its
+            start does.
     """
     extra: dict[str, JsonValue] = {"live": live, "name": name, "listed": listed}
     return Field(default, description=description, ge=low, le=high, json_schema_extra=extra)
 
 
 def setting(default: Any, description: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """Declare a field that no user is asked about: nodes run with its default, experiments set it in Python."""
+    """Declare a field that is no parameter or option: nodes run with its default, experiments set it in Python."""
     return Field(default, description=description, ge=low, le=high, json_schema_extra={"is_parameter": False})
 
 
 unlisted = partial(parameter, listed=False)
-"""A parameter that next to nobody needs: ``ros2 param list`` shows it only where it was given."""
+"""Declare a parameter that hardly anybody needs: ``ros2 param list`` shows it only where it was given."""
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Read a size, height first: "480x640" -> (480, 640); nothing -> None.
 
     Raises:
-        ConfigError: it does not look like that.
+        ConfigError: the text is not HEIGHTxWIDTH in positive whole numbers.
     """
     if not text:
         return None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What configurations declare, read from their source: to import all of them loads torch, which takes seconds."""
+"""Read declared parameters from the source of configurations: importing these loads torch, which takes seconds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class DeclaredParameter:
     """A parameter as :func:`cacheinf_ros.config.parameter` declares it.
 
     Attributes:
-        name: of the ROS parameter.
-        type: as it is written.
-        default: as text; of a choice its value, which is its name in small letters.
+        name: name of the ROS parameter.
+        type: type of the field, as the source has it.
+        default: default as text; for an enum the member's value, which is its name in lower case.
     """
 
     name: str
@@ -30,10 +30,10 @@ class DeclaredParameter:
 
 @cache
 def declared_parameters(file: str, config: str) -> dict[str, DeclaredParameter]:
-    """The parameters that a class of the package declares itself, by name.
+    """Return the parameters that a configuration class itself declares, by name.
 
     Args:
-        file: of the class, below the package.
+        file: path of the file that defines the class, relative to the package.
         config: name of the class.
     """
     tree = ast.parse((_PACKAGE / file).read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def _declared(line: ast.AnnAssign, group: str) -> DeclaredParameter | None:
 
 
 def _text(default: ast.expr) -> str:
-    if isinstance(default, ast.Attribute):  # a choice, or math.inf
+    if isinstance(default, ast.Attribute):  # an enum member, or math.inf
         return default.attr.lower()
     value = ast.literal_eval(default)
     if isinstance(value, tuple):

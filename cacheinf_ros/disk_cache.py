@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Results that took long, kept in files for the next start: each is read as it was written, or counts as not there.
+"""Keep results that took long in files for the next start: a file is read exactly as written, or counts as missing.
 
-A file begins with a line that names its format and the SHA-256 of what follows. Version and key of the content belong
-into the file's name. Files of other kinds are replaced as a whole, too: see :func:`replacing`.
+A file begins with a line that names its format and the SHA-256 of what follows. The version and the key of the content
+belong in the file's name. Other kinds of files are replaced as a whole, too: see :func:`replacing`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Content = TypeVar("Content")
 _FORMAT = "cacheinf_ros file 1"
 _HEADER_BYTES = 96  # a multiple of 32: the content stays aligned in memory
 _UNFINISHED = ".unfinished"
-_ABANDONED_S = 24 * 3600.0  # nobody writes for so long
+_ABANDONED_S = 24 * 3600.0  # no writer takes this long
 _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/cacheinf_ros``, by default ``~/.cache/cacheinf_ros``."""
+    """Return ``$XDG_CACHE_HOME/cacheinf_ros``, by default ``~/.cache/cacheinf_ros``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros"
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the name of a new file beside one that is to be written; at the end it takes that one's place.
+    """Yield the path of a temporary file beside ``path``, which takes the place of ``path`` at the end.
 
-    Who reads at the same time finds the old file or the new one. Where writing fails, the old file stays and nothing
-    is left beside it; what a writer that was killed has left, the first one a day later removes.
+    Whoever reads at the same time finds the old file or the new one. Where writing fails, the old file stays and
+    nothing is left beside it; what a killed writer has left, the first writer a day later removes.
 
     Raises:
         OSError: the file cannot be replaced.
@@ -56,7 +56,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
+    """Return the SHA-256 of a file, hexadecimal; raises :class:`OSError` where it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -66,9 +66,9 @@ class KeptFile:
     """A file that spares work at the next start.
 
     Attributes:
-        path: where it is, or would be; all that its content depends on must be part of the name.
-        what: for messages, such as "cost model".
-        remedy: what is done where it is missing, such as "measuring".
+        path: where the file is, or would be; its name must cover everything that its content depends on.
+        what: what the content is, for messages, such as "cost model".
+        remedy: what is done where the file is missing, such as "measuring".
     """
 
     path: Path
@@ -76,10 +76,10 @@ class KeptFile:
     remedy: str
 
     def read(self, parse: Callable[[memoryview], Content]) -> Content | None:
-        """The parsed content; None where there is no file.
+        """Return the parsed content; None where there is no file.
 
-        Where the file is damaged, or the parser refuses its content, a warning says so, the file is removed and the
-        result is None. The memory that the parser is given may be kept, and never changes.
+        A damaged file, or one whose content the parser refuses, is removed with a warning, and the result is None. The
+        parser may keep the memory that it is given, which never changes.
         """
         try:
             return parse(_verified(self.path))
@@ -92,13 +92,13 @@ class KeptFile:
             return None
 
     def read_json(self, parse: Callable[[Any], Content]) -> Content | None:
-        """Read as :meth:`read` does, from JSON."""
+        """Decode the content as JSON and parse it, as :meth:`read` does."""
         return self.read(lambda content: parse(json.loads(bytes(content))))
 
     def write(self, content: bytes) -> bool:
-        """Write the file; its folder is made. Returns False, with one warning per folder, where that fails.
+        """Write the file and make its folder; returns False, with one warning per folder, where that fails.
 
-        Who reads at the same time finds the old file or the new one; what a power cut leaves is noticed on reading.
+        Whoever reads at the same time finds the old file or the new one; damage by a power cut is noticed on reading.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class KeptFile:
         return True
 
     def write_json(self, content: Any) -> bool:
-        """Write as :meth:`write` does, as JSON."""
+        """Write a value as JSON, as :meth:`write` does."""
         return self.write(json.dumps(content).encode())
 
 
@@ -123,11 +123,11 @@ def _header(content: bytes | memoryview) -> bytes:
 
 
 def _verified(path: Path) -> memoryview:
-    """The content, mapped from the file; ValueError where it is not what was written."""
+    """Map the file into memory and return its content; raises ValueError where that is not what was written."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size < _HEADER_BYTES:
             raise ValueError("the file was cut off")
-        # a private copy where someone writes: torch wants memory that could be written to
+        # copy on write: torch requires writable memory
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     header, content = mapped[:_HEADER_BYTES], mapped[_HEADER_BYTES:]
     if header != _header(content):
@@ -139,7 +139,7 @@ def _verified(path: Path) -> memoryview:
 def _remove_abandoned(folder: Path) -> None:
     newest = time.time() - _ABANDONED_S
     for path in folder.glob(f".*{_UNFINISHED}"):
-        with suppress(OSError):  # another process may be at it
+        with suppress(OSError):  # another process may be removing it
             if path.stat().st_mtime < newest:
                 path.unlink()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import reprlib
 
 MOST_CHARACTERS = 500
-"""What is told of one failure, at most: it goes into results and diagnostics of every frame."""
+"""The longest text about one failure, in characters: it goes into the results and diagnostics of every frame."""
 
 
 class CacheinfError(Exception):
@@ -50,7 +50,7 @@ class MessageError(CacheinfError):
 
 
 class LinkError(CacheinfError):
-    """What another machine was to send did not come, or in no usable form."""
+    """Another machine did not send what was expected, or not in a usable form."""
 
 
 class SearchError(CacheinfError):
@@ -62,7 +62,7 @@ class CatalogError(CacheinfError):
 
 
 def quoted(value: object, most: int = 80) -> str:
-    """Return a value as an error's text quotes it: its middle is left out beyond some characters.
+    """Return a value as error messages quote it: beyond ``most`` characters its middle is left out.
 
     Others may send megabytes where a word is expected, and the text goes into results, diagnostics and the log.
     """
@@ -72,7 +72,7 @@ def quoted(value: object, most: int = 80) -> str:
 
 
 def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text whose middle is left out beyond so many characters: its end often says what to do."""
+    """Shorten a text to at most ``most`` characters by leaving out its middle: its end often says what to do."""
     if len(text) <= most:
         return text
     mark = f" ... {len(text)} characters ... "

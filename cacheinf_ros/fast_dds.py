@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Sets up Fast DDS for images before rclpy starts, where the user has not set it up.
+"""Set up Fast DDS for images before rclpy starts, where the user has not set it up.
 
-A publisher's shared-memory segment is 512 KB by default, too small for a raw 640x480 image: of those that are
-published best effort, nearly all are lost without a word. config/fastdds.xml gives our publishers a larger one. A
-camera driver has its own, which we cannot change; but we can choose how it reaches us, and UDP with a large buffer
-takes every image (config/fastdds_udp.xml) where the system allows such a buffer.
+A publisher's shared-memory segment is 512 KB by default, too small for a raw 640x480 image: nearly all images that are
+published best effort are then lost silently. config/fastdds.xml gives our publishers a larger segment. A camera driver
+has its own, which we cannot change; but we can choose how its images reach us, and UDP with a large buffer takes every
+image (config/fastdds_udp.xml) where the system allows such a buffer.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from cacheinf_ros.install_paths import share_folder
 
 PROFILES_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
 BY_LAUNCH_VARIABLE = "CACHEINF_PROFILES_BY_LAUNCH"
-"""Set where it was a launch file of ours that chose the profiles for everything it starts, and not the user."""
+"""The environment variable that is set where one of our launch files, and not the user, chose the profiles."""
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _SHARED_MEMORY = "/dev/shm"
 _LEAST_SHARED_BYTES = 6 * 16_777_216  # segments of a camera, our nodes and some others; a container may have less
 _LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 RECEIVE_BUFFER_BYTES = 4_194_304
-"""What config/fastdds_udp.xml asks for: more than half a raw 1920x1080 image, and Linux grants twice of it."""
+"""The receive buffer of config/fastdds_udp.xml: more than half a raw 1920x1080 image; Linux grants twice that."""
 
 HOLE_REMEDY = "keep strangers off the network (docs/trust.md), or take 3.4.1, 3.3.1 or 2.6.11"
-"""What helps where Fast DDS has a known hole."""
-_MENDED = ((2, 6, 11), (3, 3, 1), (3, 4, 1))  # CVE-2025-64438: of their series, and of the last one whatever follows
+"""The remedy where the loaded Fast DDS has a known vulnerability."""
+_MENDED = ((2, 6, 11), (3, 3, 1), (3, 4, 1))  # first of each series without CVE-2025-64438; all later ones are mended
 _LIBRARY = re.compile(r"libfast(?:dds|rtps)\.so\.(\d+)\.(\d+)\.(\d+)")
 
 LOSS_REMEDY = (
     "let it publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and "
     "restart this node, or start the camera with FASTDDS_DEFAULT_PROFILES_FILE set to this package's config/fastdds.xml"
 )
-"""What helps where images of a camera on this machine are lost."""
+"""The remedy where images of a camera on this machine are lost."""
 
 
 def set_up_middleware(environment: MutableMapping[str, str] = os.environ, largest_buffer: int | None = None) -> str:
     """Choose Fast DDS profiles for this process; call it before rclpy starts.
 
     Args:
-        environment: of the process; the variable of the profiles is set in it.
-        largest_buffer: bytes that the system allows a socket to buffer; None: ask the system.
+        environment: environment variables of the process; the one that names the profiles file is set.
+        largest_buffer: bytes that the system allows a socket to buffer; None: the system is asked.
 
     Returns:
-        the file that is used, or an empty text where the user's own set-up is left alone, or where there is too little
-        shared memory (/dev/shm) for it.
+        The profiles file that is used. Empty where another middleware runs, where the user's own set-up is left alone,
+        where the profiles are not installed, or where there is too little shared memory (/dev/shm) for them.
     """
     if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
         return ""
@@ -70,10 +70,10 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
 
 
 def loaded_version(mapped: Path = Path("/proc/self/maps")) -> tuple[int, int, int] | None:
-    """The version of the Fast DDS that this process has loaded; None: it has not, or the system does not say.
+    """Return the version of Fast DDS that this process has loaded; None: none is, or the system does not say.
 
     Args:
-        mapped: names the libraries that are loaded.
+        mapped: file that names the loaded libraries.
     """
     try:
         found = _LIBRARY.search(mapped.read_text())
@@ -83,7 +83,7 @@ def loaded_version(mapped: Path = Path("/proc/self/maps")) -> tuple[int, int, in
 
 
 def known_hole(version: tuple[int, int, int]) -> str:
-    """What a stranger on the network can do to this version; empty: nothing that is known here."""
+    """Return what a stranger on the network can do to this version; empty: nothing that is known here."""
     is_mended = version >= _MENDED[-1] or any(version[:2] == mended[:2] and version >= mended for mended in _MENDED)
     return "" if is_mended else "CVE-2025-64438, anybody on the network can make it take all memory"
 

@@ -11,12 +11,12 @@ from cacheinf_ros.errors import ConfigError
 
 
 def share_folder() -> Path:
-    """``share/cacheinf_ros`` of the prefix that this package is installed in.
+    """Return ``share/cacheinf_ros`` of the prefix that this package is installed in.
 
     The PyPI wheels of ROS do not set AMENT_PREFIX_PATH: there the virtual environment is the prefix.
 
     Raises:
-        ConfigError: it is in none of the prefixes.
+        ConfigError: the folder is in none of the prefixes.
     """
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     for prefix in prefixes:

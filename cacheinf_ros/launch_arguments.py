@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The arguments of the launch files, and what they make of the nodes' parameters.
+"""The arguments of the launch files, and the nodes' parameters that they become.
 
 Nothing here imports launch, which has no wheel, nor the nodes' configurations, which take seconds to import: names,
 types, descriptions and defaults are read from their source.
@@ -25,12 +25,12 @@ _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0":
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of values.
+    """A type of argument values.
 
     Attributes:
-        read: from text; ValueError or KeyError where that is not possible.
-        wanted: what to give.
-        more: what a description has to add.
+        read: converts text to a value; raises ValueError or KeyError where that is not possible.
+        wanted: what the user has to give, for error messages.
+        more: what is added to the description of an argument.
     """
 
     read: Callable[[str], Value]
@@ -57,9 +57,9 @@ class Argument:
     """An argument of a launch file.
 
     Attributes:
-        default: as text; empty: what params_file says, or else the node.
-        nodes_default: what the node says.
-        is_parameter: of the nodes; else it is about the launch itself.
+        default: default as text; empty: the value in params_file, or else the node's own default.
+        nodes_default: the node's own default, as text.
+        is_parameter: whether it is a parameter of the nodes; otherwise it is about the launch itself.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Argument:
 
     @property
     def help(self) -> str:
-        """What ``--show-args`` says."""
+        """The description that ``--show-args`` prints."""
         described = f"{self.description}{self.kind.more}"
         if self.default or not self.is_parameter:
             return described
@@ -80,11 +80,11 @@ class Argument:
         )
 
     def but(self, default: str) -> Argument:
-        """Give the argument another default."""
+        """Return the argument with another default."""
         return replace(self, default=default)
 
     def value(self, text: str) -> Value:
-        """What the text means; :class:`ConfigError` where it means nothing."""
+        """Convert the text of a value; raises :class:`ConfigError` where it is not of the argument's kind."""
         try:
             return self.kind.read(text)
         except (KeyError, ValueError):
@@ -97,7 +97,7 @@ _CATALOGS = "catalog/serving/catalog_node_configs.py"
 
 
 def _declared(file: str, config: str, *names: str) -> tuple[Argument, ...]:
-    """Arguments for parameters of a configuration; what has no kind of its own is a text or one of several."""
+    """Make arguments for parameters of a configuration; a type without a kind of its own (an enum) counts as text."""
     found = [declared_parameters(file, config)[name] for name in names]
     return tuple(
         Argument(each.name, _KINDS.get(each.type, TEXT), each.description, nodes_default=each.default) for each in found
@@ -163,42 +163,42 @@ REPLAY = (
 
 
 class Given:
-    """What the user gave to a launch file, and the defaults of what is about the launch itself."""
+    """The values of a launch file's arguments: what the user gave, and the defaults."""
 
     def __init__(self, arguments: Iterable[Argument], configurations: Mapping[str, str]) -> None:
-        """Read them; :class:`ConfigError` where one cannot be."""
+        """Convert the values; raises :class:`ConfigError` where one cannot be converted."""
         texts = {argument: configurations.get(argument.name, argument.default) for argument in arguments}
         self._values = {argument.name: argument.value(text) for argument, text in texts.items() if text}
         self._parameters = {argument.name for argument in texts if argument.is_parameter}
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """What the nodes are given: it wins over what the file says."""
+        """The parameters that the nodes are given; they override those in the parameters file."""
         return {name: value for name, value in self._values.items() if name in self._parameters}
 
     def text(self, name: str) -> str:
-        """Empty where nothing was given."""
+        """Return an argument as text; empty where nothing was given."""
         return str(self._values.get(name, ""))
 
     def texts(self, name: str) -> list[str]:
-        """Empty where nothing was given."""
+        """Return an argument as a list of texts; empty where nothing was given."""
         value = self._values.get(name, [])
         return [str(each) for each in value] if isinstance(value, list) else [str(value)]
 
     def flag(self, name: str) -> bool:
-        """False where nothing was given."""
+        """Return an argument as a flag; False where nothing was given."""
         return bool(self._values.get(name, False))
 
 
 def refuse_unknown(arguments: Iterable[Argument], given: Sequence[str]) -> None:
-    """What ``ros2 launch`` would ignore without a word.
+    """Refuse arguments that do not exist, which ``ros2 launch`` would ignore silently.
 
     Args:
-        arguments: that there are.
-        given: words such as ``name:=value``.
+        arguments: arguments that the launch file has.
+        given: words of the command line, such as ``name:=value``.
 
     Raises:
-        ConfigError: names those that there are not, and those that there are.
+        ConfigError: an argument does not exist; the message names it, and those that exist.
     """
     known = [argument.name for argument in arguments]
     names = [word.partition(":=")[0] for word in given]
@@ -208,16 +208,18 @@ def refuse_unknown(arguments: Iterable[Argument], given: Sequence[str]) -> None:
 
 
 def say_former(arguments: Iterable[Argument], configurations: Iterable[str]) -> list[str]:
-    """What has become of arguments that another launch file still gives under their former names, a line for each."""
+    """Say, one line each, what became of arguments that another launch file still gives under their former names."""
     known = {argument.name for argument in arguments}
     return [f"launch argument {what_became_of(name)}" for name in configurations if RENAMED.get(name) in known]
 
 
 def camera_namespaces(topics: Sequence[str]) -> list[str]:
-    """A namespace for the node of each camera: its topic's own, or where two share that, or have none, the topic.
+    """Return a namespace for each camera's node: that of its topic, or the topic itself.
+
+    The topic is taken where its namespace is empty, or where two cameras have the same one.
 
     Raises:
-        ConfigError: a topic is there twice, or is not a full name.
+        ConfigError: a topic is given twice, or is not a full name.
     """
     if len(set(topics)) < len(topics) or not all(topic.startswith("/") for topic in topics):
         raise ConfigError(f"cameras {', '.join(topics)}: give full names, such as /front/image_raw, each once")
@@ -231,6 +233,6 @@ def _complaint(name: str, known: Sequence[str]) -> str:
 
 
 def is_launched_itself(file: Path, command_line: Sequence[str]) -> bool:
-    """Whether ``ros2 launch`` was told to run this launch file, and not another one that includes it."""
+    """Tell whether ``ros2 launch`` was told to run this launch file, and not another one that includes it."""
     by_path = any(Path(word).is_file() and file.samefile(word) for word in command_line if word.endswith(file.name))
     return by_path or {PACKAGE, file.name} <= set(command_line)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Work that may take longer where others compute: it runs in threads that come after those of frames."""
+"""Low priority for background work: its threads run after those that compute frames."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import os
 import threading
 
 NICE = 10
-"""Niceness of such work: where all cores are busy it still gets about a tenth of one."""
+"""The niceness of background work: where all cores are busy it still gets about a tenth of one."""
 LOWEST = 19
-"""Niceness of what nobody waits for."""
+"""The niceness of work that nobody waits for."""
 
 
 def lower_priority() -> None:
-    """Let the calling thread, and threads that it starts, come after others. A user cannot take that back.
+    """Lower the priority of the calling thread, and of threads that it starts; a user cannot raise it again.
 
-    A thread that comes after more than that already, as all of a node under ``nice``, stays where it is.
+    A thread whose priority is even lower, like all of a node under ``nice``, stays as it is.
     """
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -7,16 +7,16 @@ from enum import Enum
 
 
 class OffloadPolicy(Enum):
-    """Who computes what of a frame."""
+    """Which machine computes which part of a frame."""
 
     LOCAL = "local"
-    """The robot everything, with its cache."""
+    """The robot computes everything, with its cache."""
     REMOTE = "remote"
-    """The server everything, with a cache of its own: the robot sends the pixels that changed."""
+    """The server computes everything, with a cache of its own: the robot sends the pixels that changed."""
     REMOTE_JPEG = "remote_jpeg"
-    """The server everything; the robot sends whole frames as JPEG."""
+    """The server computes everything; the robot sends whole frames as JPEG."""
     CACHEINF = "cacheinf"
-    """Each operator's rows are divided, with the caches of both machines (CacheInf)."""
+    """Robot and server divide the rows of each operator, with the caches of both machines (CacheInf)."""
 
     @property
     def divides_frames(self) -> bool:
@@ -25,10 +25,10 @@ class OffloadPolicy(Enum):
 
     @property
     def sends_frames(self) -> bool:
-        """Whether the server computes frames from their whole pictures."""
+        """Whether the robot sends whole frames, for the server to compute them from."""
         return self is OffloadPolicy.REMOTE_JPEG
 
     @property
     def is_searched(self) -> bool:
-        """Whether it goes by a table of schedules that must be solved first."""
+        """Whether the policy follows a table of schedules that must be solved first."""
         return self is OffloadPolicy.CACHEINF

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Names of parameters that there are, and what those have become that there were: for nodes and launch files.
+"""The names of all parameters, and what became of former ones, for nodes and launch files.
 
-No configuration is imported here: that takes seconds, and launch files need the names. A test holds them against the
-configurations, and the table in CHANGELOG.rst against :data:`RENAMED` and :data:`GONE`.
+No configuration is imported here: that takes seconds, and launch files need the names. A test compares them with the
+configurations, and the table in CHANGELOG.rst with :data:`RENAMED` and :data:`GONE`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RENAMED = {
     "wire_dtype": "server.wire_dtype",
     "wire_image": "server.wire_image",
 }
-"""Former name -> name: nodes take the value over."""
+"""Former name -> present name; nodes still accept values under the former one."""
 
 GONE = {
     "adapt_to_noise": "always on, unless threshold is 100",
@@ -78,20 +78,20 @@ server.share_topic server.shared_topic server.use server.wire_compress server.wi
 source specialise stamp threads threshold tracks wait_for_subscribers wait_timeout_s weights
 """
 KNOWN = frozenset(_NAMES.split())
-"""All nodes together know these."""
+"""The names of all parameters of all nodes."""
 
 
-_LONGEST_NAME = 64  # of those that are looked for: a longer one is like none
+_LONGEST_NAME = 64  # characters; a longer name is not compared beyond them, as it resembles no parameter
 
 
 def what_became_of(name: str) -> str:
-    """Say it of a former name, as "'use_server' is now 'server.use'"; empty: there was no such name."""
+    """Say what became of a former name, as "'use_server' is now 'server.use'"; empty: it is no former name."""
     if name in RENAMED:
         return f"{name!r} is now {RENAMED[name]!r}"
     return f"{name!r} is gone: {GONE[name]}" if name in GONE else ""
 
 
 def meant_by(name: str, known: Iterable[str]) -> str:
-    """A question about the known name that is most like an unknown one; empty: none is."""
+    """Return a question that suggests the known name most like an unknown one; empty: none is similar."""
     similar = difflib.get_close_matches(name[:_LONGEST_NAME], list(known), n=1)
     return f" (did you mean {similar[0]!r}?)" if similar else ""

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Ends a node that is interrupted before it works: at once, with exit code 0 and without a traceback.
+"""End a node that is interrupted before it works: at once, with exit code 0 and without a traceback.
 
-Importing torch and numba and compiling a model take seconds. An exception that a signal raises in there is printed,
-swallowed or turned into a crash by whatever it hits; there is nothing to lose yet, so the process just ends.
+Importing torch and numba and compiling a model take seconds. An exception that a signal raises meanwhile is printed,
+swallowed or turned into a crash by whatever code it hits; there is nothing to lose yet, so the process just ends.
 This module imports nothing that takes time: it is the first that runs.
 """
 
@@ -23,7 +23,7 @@ def end_quietly_on_signals(leave: Callable[[], None] = lambda: None) -> None:
     """End the process at the next SIGINT or SIGTERM.
 
     Args:
-        leave: what to do first; it is given two seconds.
+        leave: called first; it is given two seconds.
     """
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -44,12 +44,12 @@ def end_quietly_on_signals(leave: Callable[[], None] = lambda: None) -> None:
 
 
 def call_on_signals(callback: Callable[[], None]) -> None:
-    """Let a signal only call this from now on, in the main thread."""
+    """Make SIGINT and SIGTERM only call ``callback`` from now on, in the main thread."""
     for number in _SIGNALS:
         signal.signal(number, lambda *_: callback())
 
 
 def ignore_signals() -> None:
-    """Let nothing interrupt the way out from now on: Ctrl-C in a terminal often comes twice."""
+    """Ignore SIGINT and SIGTERM from now on, while the node shuts down: Ctrl-C in a terminal often comes twice."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)

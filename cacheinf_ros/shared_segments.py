@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Remove the shared memory that Fast DDS processes which were killed have left behind, as ``fastdds shm clean`` does.
+"""Remove shared memory that killed Fast DDS processes have left behind, as ``fastdds shm clean`` does.
 
-Each leaves its segment, 17.5 MB with this package's profiles. A node that crashes and is started again would fill the
-memory of a robot within a thousand times, and long before that its images would not fit into what is left.
+Each leaves its segment, 17.5 MB with this package's profiles. A node that crashes and is restarted would fill a
+robot's memory within a thousand restarts, and long before that its images would not fit into what is left.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 
 _SHARED_MEMORY = Path("/dev/shm")
 _LOCK = re.compile(r"(fast(?:dds|rtps)_[0-9a-z]{16})_el")  # its owner holds it for as long as it lives
-_JUST_MADE_S = 10.0  # who makes one makes the file first, and locks it then
+_JUST_MADE_S = 10.0  # the owner creates the lock file first, and locks it then
 
 
 def remove_abandoned_segments(folder: Path = _SHARED_MEMORY, *, least_age_s: float = _JUST_MADE_S) -> int:
-    """Remove segments whose owner is dead; those of others, and what is no segment of Fast DDS, are left alone.
+    """Remove segments whose owner is dead; other segments, and other files, are left alone.
 
     Args:
         folder: where the system keeps shared memory.
-        least_age_s: younger ones are left alone: they may not have been locked yet.
+        least_age_s: younger segments are left alone, in seconds: they may not have been locked yet.
 
     Returns:
-        how many bytes were given back.
+        The number of bytes that were freed.
     """
     freed = 0
     newest = time.time() - least_age_s

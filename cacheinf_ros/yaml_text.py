@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parse YAML that a stranger may have written, in time and memory that its length bounds; write it so that cuts show.
+"""Parse untrusted YAML in time and memory that its length bounds, and write YAML so that truncation is noticed.
 
 A loader recurses, libyaml takes time that grows with the square of the depth, and aliases of aliases make a short text
-exponentially long. So how deep and how large the content will be is found out before anything is built.
+exponentially long. So the depth and the size of the content are checked before anything is built.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import yaml
 
 _FIRST, _LAST = '# This file ends with the line "# end"; otherwise it was cut off.', "# end"
 LONGEST = 1_000_000
-"""Characters; a thousand classes with long names take a tenth."""
+"""The longest text that is parsed, in characters; a thousand classes with long names take a tenth of it."""
 DEEPEST = 20
-"""Collections within each other; cards and catalogs have five."""
+"""The deepest nesting of collections that is parsed; cards and catalogs have five levels."""
 _MOST_MORE = 100_000  # what aliases may add to a short text
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
 
@@ -44,11 +44,11 @@ def parse_yaml(text: str) -> Any:
 
 
 def read_yaml_text(path: Path) -> Any:
-    """Parse a file, as :func:`parse_yaml`: no more of it is read than that takes.
+    """Parse a file as :func:`parse_yaml` does, without reading more of it than that accepts.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: as :func:`parse_yaml`, or it is no UTF-8.
+        OSError: the file cannot be read.
+        ValueError: where :func:`parse_yaml` raises it, or the file is not UTF-8.
     """
     with path.open(encoding="utf-8") as file:
         return parse_yaml(file.read(LONGEST + 1))
@@ -57,19 +57,19 @@ def read_yaml_text(path: Path) -> Any:
 def whole_yaml(content: dict[str, Any]) -> str:
     """Write plain values as YAML that :func:`parse_yaml` refuses where its end is missing.
 
-    Comments in its first and last line say so. People may edit all between them, and programs that keep no comments
-    remove both.
+    Comments in its first and last line mark both ends. People may edit everything between them, and programs that keep
+    no comments remove both.
     """
     return f"{_FIRST}\n{yaml.safe_dump(content, sort_keys=False, width=120)}{_LAST}\n"
 
 
 @dataclass(slots=True)
 class _Extent:
-    """A collection, or a scalar, with what its aliases stand for.
+    """The extent of a collection or a scalar, with its aliases expanded.
 
     Attributes:
         size: how many nodes and characters it has.
-        depth: how many collections are within each other.
+        depth: how deep its collections are nested.
     """
 
     size: int = 1
@@ -77,7 +77,7 @@ class _Extent:
 
 
 def _check(text: str) -> None:
-    most = 4 * len(text) + _MOST_MORE  # without aliases: "{a," says a key of one letter, and that it has no value
+    most = 4 * len(text) + _MOST_MORE  # of a text without aliases: "{a," is a key of one letter and no value
     open_ones, anchors, of_anchors = [_Extent(0, 0)], [""], dict[str, _Extent]()
     for event in yaml.parse(text, Loader=_LOADER):
         place = f"line {event.start_mark.line + 1}" if event.start_mark else "somewhere"

@@ -1,10 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Compiles for a GPU that is not there, to its machine code, whatever frames of a network would launch on it.
+"""Compile, for a GPU that need not be there, the machine code of all kernels that frames of a network launch.
 
-Of one camera and of three in one pass.
+Kernels are compiled for one camera, and for three cameras that are computed in one pass.
 
-Run as a program, which must not be told to interpret kernels: ``python ahead_of_time.py CAPABILITY PRECISION``
-prints as JSON, by kernel, its variants: whether each uses Tensor Cores, and bytes of shared memory.
+Run as a program, in an environment that does not ask Triton to interpret kernels:
+``python ahead_of_time.py CAPABILITY PRECISION`` prints as JSON, by kernel, its variants: whether each uses Tensor
+Cores, and its bytes of shared memory.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Compiled = dict[str, list[tuple[bool, int]]]
 
 
 def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compiled:
-    """Compile what frames of a network launch, with changes held back by each criterion and without; see above.
+    """Compile the kernels that frames of a network launch, without delta thresholds and with each of their criteria.
 
     Frames have the size of the input, twice its sides, and others that are resized by area and linearly.
     """

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Catalogs of the tiny network, with costs that a test knows: made without measuring anything."""
+"""Catalogs of the tiny network with costs that tests choose, built without measuring anything."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.harness import NodeCommand
 
 TINY = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
-"""Five classes from a frame of 48x64 pixels."""
+"""The reference of a network with five classes for frames of 48x64 pixels."""
 OTHER = f"{Path(__file__).parent / 'networks' / 'small.py'}:mixed"
-"""Another model, that no catalog is for."""
+"""The reference of another model, for which there is no catalog."""
 MODELS = ("left", "right")
-"""Names of :func:`two_catalogs`."""
+"""The names of the catalogs of :func:`two_catalogs`."""
 ORIGINAL, SMALL, IN_INT8 = Recipe(), Recipe(bits=8), Recipe(bits=8, int8=True)
 
 
 def made_catalog(
     folder: Path, name: str, costs: Mapping[Place, Cost], reference: str = TINY, *, with_int8: bool = False
 ) -> CatalogFolder:
-    """The original, and one with fewer bits, less accurate; both cost the same.
+    """Write a catalog of the original and of a less accurate variant with fewer bits; both cost the same.
 
     Args:
-        with_int8: whether there is a third one, less accurate still, that is computed in int8 and costs nothing.
+        with_int8: whether there is a third variant, less accurate still, that is computed in int8 and costs nothing.
     """
     model = load_model(reference)
     variants = [_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs)]
@@ -59,12 +59,12 @@ def made_catalog(
 
 
 def two_catalogs(factory: pytest.TempPathFactory, costs: Mapping[Place, Cost]) -> list[str]:
-    """The folders of a catalog for each of :data:`MODELS`."""
+    """Write a catalog for each of :data:`MODELS`, and return their folders."""
     return [str(made_catalog(factory.mktemp(name), name, costs).path) for name in MODELS]
 
 
 def catalog_command(catalogs: Sequence[str], **parameters: Any) -> NodeCommand:
-    """The node that answers with these catalogs, for images and results of the tests' station."""
+    """Return the command of a node that serves these catalogs, on the image and result topics of the tests' station."""
     common = {"image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results", "threads": 1}
     return NodeCommand(executable="catalog_inference", parameters={"catalogs": catalogs, **common, **parameters})
 

@@ -35,7 +35,7 @@ _SIZE = (48, 64)
 
 
 def picture(class_id: int, seed: int) -> NDArray[np.uint8]:
-    """uint8 [48, 64, 3], BGR, of a colour, with noise."""
+    """Return a noisy picture of one colour, uint8 [48, 64, 3], BGR."""
     rng = np.random.default_rng(seed)
     red, green, blue = (200 if is_on else 55 for is_on in CORNERS[class_id])
     noisy = rng.normal((blue, green, red), 25, (*_SIZE, 3))
@@ -43,7 +43,7 @@ def picture(class_id: int, seed: int) -> NDArray[np.uint8]:
 
 
 def samples(per_class: int = 32) -> Iterator[Labelled]:
-    """Of all colours; every fourth is held out."""
+    """Yield labelled pictures of all colours; every fourth one is held out."""
     for class_id in range(len(LABELS)):
         for number in range(per_class):
             image = picture(class_id, 1000 * class_id + number)
@@ -52,7 +52,7 @@ def samples(per_class: int = 32) -> Iterator[Labelled]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """So small a network takes several times as long with more of torch's threads than there are idle processors."""
+    """Limit torch to one thread: with more threads than idle processors so small a network takes much longer."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -60,7 +60,7 @@ def one_thread() -> Iterator[None]:
 
 
 def made_specialise(folder: Path, name: str = "colours") -> tuple[CatalogFolder, SpecialiseFolder]:
-    """A catalog with two variants, and specialists for seven of eight colours; its times are made up."""
+    """Write a catalog with two variants, and specialists for seven of eight colours; its times are made up."""
     costs = {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0)}
     catalog = made_catalog(folder, name, costs, COLOURS)
     variants = {entry.name: catalog.load(entry.name) for entry in catalog.file.variants}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Settings of all tests."""
+"""Settings and fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WAITING = ("test/nodes/", "test/cli/test_playing.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files that mostly wait for nodes among those that compute: two workers then seldom do the same."""
+    """Spread the files that mostly wait for nodes among those that compute, so that two workers seldom do the same."""
     files = dict.fromkeys(item.location[0] for item in items)
     place: dict[str, float] = {}
     for waits in (False, True):
@@ -59,14 +59,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """Of torch in this process, until a test sets another number: there is a worker for each core."""
+    """Limit torch to one thread until a test sets another number: there is a test worker for each core."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is measured in tests is not kept for the user."""
+    """Keep what tests measure out of the user's cache directory."""
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     yield
@@ -78,7 +78,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _photographs_are_read_once() -> Iterator[None]:
-    """Hundreds of scenes are made of them; outside of tests the memory that they take matters more."""
+    """Keep decoded photographs in memory: hundreds of scenes are made of them, and memory matters less than in use."""
 
     @cache
     def read(path: Path) -> NDArray[np.uint8]:
@@ -94,7 +94,7 @@ def _photographs_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Recordings and trained models for measuring, which are no part of the project; skips where they are absent."""
+    """Return the folder of clips and trained models for measuring, outside of the project; skip if there is none."""
     default = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("CACHEINF_SHARED_DATA", default))
     if not folder.is_dir():
@@ -104,14 +104,14 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="module")
 def domain() -> Iterator[int]:
-    """A ROS domain for each module, so that nodes of one do not hear those of another."""
+    """Reserve a ROS domain for each module, so that nodes of one module do not hear those of another."""
     with reserved_domain() as domain:
         yield domain
 
 
 @pytest.fixture(scope="session")
 def coloured(tmp_path_factory: pytest.TempPathFactory) -> tuple[CatalogFolder, SpecialiseFolder]:
-    """A catalog that names colours, with specialists; not to be written to."""
+    """Build a catalog of models that name colours, with specialists; tests must not write to it."""
     from coloured import made_specialise  # here: most tests need no network
 
     return made_specialise(tmp_path_factory.mktemp("coloured") / "colours")

@@ -33,7 +33,7 @@ LINKS = (0.5, 20.0, 2000.0)
 
 @contextmanager
 def connected(model: str) -> Iterator[Both]:
-    """A robot and a server with one of the models of :data:`SIZES`, greeted."""
+    """Connect a robot and a server that run one of the models of :data:`SIZES`."""
     config = OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)
     with both(load_model(model, input_size=SIZES[model]), config=config) as found:
         found.connect()
@@ -41,14 +41,14 @@ def connected(model: str) -> Iterator[Both]:
 
 
 def solved(sessions: Both) -> tuple[Workload, Machines, ScheduleTable]:
-    """What a scheduler takes."""
+    """Return the workload, the machines and the table of schedules that a scheduler takes."""
     work = Workload(sessions.engine.program.layout)
     around = surroundings(work, 1, 3.0)
     return work, around, solve(work, around, LINKS, (0.0, 0.9), time_limit_s=1.0)
 
 
 def run_frames(sessions: Both, scheduler: Scheduler, policy: OffloadPolicy) -> list[Partition | None]:
-    """Compute frames as the scheduler says, and compare each with dense execution; how they were divided."""
+    """Compute frames as the scheduler says, compare each with dense execution, and return how they were divided."""
     rng = np.random.default_rng(0)
     engine = sessions.engine
     assert engine.shared is not None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots whose frames a fleet computes; and one in this process, with hosts that can be killed with their machine."""
+"""Robots whose frames a fleet computes, and a fleet in one process whose machines can be killed with their hosts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ START_S = 120.0
 
 
 class InMemory:
-    """See :class:`cacheinf_ros.fleet.shared_weights.ModelStore`."""
+    """A :class:`cacheinf_ros.fleet.shared_weights.ModelStore` in memory."""
 
     def __init__(self) -> None:
         self.models: dict[str, ModelContent] = {}
@@ -52,11 +52,11 @@ class InMemory:
 
 
 class OneProcess:
-    """See :class:`cacheinf_ros.fleet.gateway.Cluster`."""
+    """A :class:`cacheinf_ros.fleet.gateway.Cluster` whose machines are all in this process."""
 
     def __init__(self, machines: int, rules: FleetRules | None = None) -> None:
         self.ledger = FleetLedger(rules or FleetRules())
-        self.hosts: dict[str, tuple[str, SessionHost | None]] = {}  # None: it still starts
+        self.hosts: dict[str, tuple[str, SessionHost | None]] = {}  # None while it starts
         self._stores: defaultdict[str, InMemory] = defaultdict(InMemory)  # by machine
         self.shown: Mapping[str, float] = {}
         self._lock = threading.RLock()
@@ -120,7 +120,7 @@ class OneProcess:
             self.ledger.drain(machine)
 
     def kill(self, machine: str) -> None:
-        """All its processes end, without a word."""
+        """End all processes of a machine at once, without a word to anyone."""
         with self._lock:
             dead = [name for name, (where, _) in self.hosts.items() if where == machine]
             self._alive = [each for each in self._alive if each.name != machine]
@@ -130,7 +130,7 @@ class OneProcess:
             if host is None:
                 continue
             host._listener.close()
-            for stream in list(host._sessions.values()):  # each leaves it as it ends
+            for stream in list(host._sessions.values()):  # a stream that ends leaves the dictionary
                 stream._end()
             host.close()
 
@@ -155,7 +155,7 @@ class Robot:
         config = OffloadConfig(server_deadline_ms=2000.0, probe_s=0.2)
         self.robot = RowSession(self.name, Identity.of(model), self.engine.shared.space, config, self._to_server)
         self.shared: list[bool] = []
-        self.gateway = gateway  # None: it is not there
+        self.gateway = gateway  # None while there is no gateway
         self._session: RelaySession | None = None
         self._rng = np.random.default_rng(number)
         self._image = self._rng.integers(0, 256, (*model.input_size, 3), np.uint8)
@@ -199,7 +199,7 @@ class Rig:
         return FleetGateway(cluster, SplitModels(self._model, ()), make, self.complaints.append)
 
     def restart(self, cluster: Cluster) -> None:
-        """The gateway ends with all that it has started, robots film without one, and another one comes."""
+        """Close the gateway with all that it has started, film one frame without it, and start another gateway."""
         for robot in self.robots:
             robot.gateway = None
         self.gateway.close()
@@ -209,7 +209,7 @@ class Rig:
             robot.gateway = self.gateway
 
     def film(self, frames: int, period_s: float = PERIOD_S) -> None:
-        """So many frames of every robot at their rate; robots greet in between, as their nodes' timers do."""
+        """Compute so many frames of every robot at their rate; robots greet in between, as their nodes' timers do."""
         for _ in range(frames):
             end = time.monotonic() + period_s
             for robot in self.robots:

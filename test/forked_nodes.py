@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Nodes in processes of their own that start quickly: imports, most of a start, happen once, in a process that forks.
+"""Node processes that start quickly: they are forked from a process that has done the imports, most of a start.
 
-What the start itself does, from the interpreter on, is for those to test who start nodes as a robot does.
+Tests of the start itself, from the interpreter on, start nodes as a robot does instead.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NODES = ("cached_inference", "catalog_inference", "inference", "matcher", "repla
 
 
 class NodeFork:
-    """The process that forks the others."""
+    """The process from which nodes are forked."""
 
     def __init__(self, model: str, log: Path) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
-            model: is loaded once there, for what only that imports.
-            log: of this process; each node has its own.
+            model: a model to load once there, for the modules that it imports.
+            log: the log file of this process; each node has its own.
         """
         self._lock = threading.Lock()
         with log.open("w", encoding="utf-8") as output:
@@ -42,7 +42,7 @@ class NodeFork:
             )  # fmt: skip
 
     def fork(self, words: list[str], log: Path, environment: dict[str, str]) -> int:
-        """One more node, with such a command line; its process id."""
+        """Fork a node with such a command line, and return its process id."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with self._lock:
             print(json.dumps([words, str(log), environment]), file=self._process.stdin, flush=True)
@@ -55,7 +55,7 @@ class NodeFork:
 
 
 class Forked:
-    """A forked process, as a :class:`subprocess.Popen`."""
+    """A forked process with the interface of :class:`subprocess.Popen`."""
 
     def __init__(self, pid: int, exit_code: Path) -> None:
         self.pid = pid
@@ -71,7 +71,7 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has ended, and its keeper is about to write that down
+            with suppress(ProcessLookupError):  # it has ended, and its keeper will write that down
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -79,7 +79,7 @@ class Forked:
 
 
 class ForkedNode(NodeProcess):
-    """A node that was forked."""
+    """A node that was forked instead of started anew."""
 
     def __init__(self, fork: NodeFork, command: NodeCommand, *, log: Path, domain: int) -> None:
         self.command = command
@@ -92,7 +92,7 @@ class ForkedNode(NodeProcess):
 
 
 class ForkedGroup(NodeGroup):
-    """Forks what it starts; except where that is to have other environment variables, which imports may read."""
+    """A group whose nodes are forked, except those with other environment variables, which imports may read."""
 
     def __init__(self, fork: NodeFork, folder: Path, *, domain: int) -> None:
         super().__init__(folder, domain=domain)
@@ -128,11 +128,11 @@ def _fork_for_each_line(model: str) -> None:
         if not os.fork():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _keep(*json.loads(line), answers, threads)
-    os._exit(0)  # to unload torch would take seconds
+    os._exit(0)  # unloading torch would take seconds
 
 
 def _keep(words: list[str], log: str, environment: dict[str, str], answers: Any, threads: int) -> None:
-    """Fork a node, say who it is, and write down how it ends."""
+    """Fork a node, print its process id, and write down its exit code when it ends."""
     pid = os.fork()
     if not pid:
         answers.close()
@@ -146,7 +146,7 @@ def _keep(words: list[str], log: str, environment: dict[str, str], answers: Any,
 
 
 def _become(words: list[str], log: str, environment: dict[str, str], threads: int) -> None:
-    """What a new process would be when its imports are done."""
+    """Turn this forked process into the node that a new process would be when its imports are done."""
     import torch
 
     from cacheinf_ros.harness import start_node

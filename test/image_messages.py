@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Raw images as a camera driver publishes them, through ROS' own classes."""
+"""Raw image messages as a camera driver publishes them, built with ROS' own classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def image_message(header: Any, image: NDArray[np.uint8]) -> Any:
-    """A raw image: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
+    """Return a raw image message: bgr8 for uint8 [height, width, 3], mono8 for uint8 [height, width]."""
     from sensor_msgs.msg import Image
 
     height, width = image.shape[:2]

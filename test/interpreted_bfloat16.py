@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""bfloat16 in Triton's interpreter, repaired while tests run it; compilers and GPUs know it.
+"""A repair of bfloat16 in Triton's interpreter while tests run; compilers and GPUs need none.
 
-numpy has no bfloat16, so the interpreter keeps its bits as uint16. Triton 3.7.1 cuts them off where GPUs round to the
-nearest, and multiplies them in ``tl.dot`` as if they were numbers. And ``np.matmul``, by which it multiplies, may round
-a row of a tile differently at another place in it (OpenBLAS on Zen 5), which no GPU does.
+numpy has no bfloat16, so the interpreter keeps its bits as uint16. Triton 3.7.1 truncates where GPUs round to the
+nearest, and ``tl.dot`` multiplies the bits as if they were numbers. ``np.matmul``, with which it multiplies, may also
+round a row of a tile differently depending on its place in the tile (OpenBLAS on Zen 5), which no GPU does.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _cast, _dot = InterpreterBuilder.cast_impl, InterpreterBuilder.create_dot
 
 
 def repair() -> None:
-    """Let the interpreter convert and multiply bfloat16 as GPUs do; once more changes nothing."""
+    """Let the interpreter convert and multiply bfloat16 as GPUs do; calling this again changes nothing."""
     InterpreterBuilder.cast_impl = _repaired_cast
     InterpreterBuilder.create_dot = _repaired_dot
 
 
 def widened(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The values whose upper halves these bits are."""
+    """Return the float32 values whose upper 16 bits are given."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def rounded(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of the nearest bfloat16, of two the even one."""
+    """Return the bits of the nearest bfloat16 values, ties rounded to even."""
     halves = torch.from_numpy(np.array(values, np.float32)).to(torch.bfloat16)
     return halves.view(torch.int16).numpy().view(np.uint16)
 

@@ -25,12 +25,12 @@ def dense(model: Model, image: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
-    """What the engine says of a frame; see :func:`assert_result_equals_dense`."""
+    """Compute a frame with the engine, and check it by :func:`assert_result_equals_dense`."""
     assert_result_equals_dense(engine, engine.run(image, cache_map), image)
 
 
 def assert_result_equals_dense(engine: Engine, result: EngineResult, image: NDArray[np.uint8]) -> None:
-    """1e-5 of the outputs' standard deviation; where torch itself is further from float64, as close as torch."""
+    """Check outputs against torch's: an NRMSE within 1e-5, or about as close to float64 as torch itself is."""
     ours, exact = list(result.outputs.values()), dense(engine.model, image)
     errors = [_error(a, b) for a, b in zip(ours, exact, strict=True)]
     if max(errors) <= 1e-5:
@@ -41,7 +41,7 @@ def assert_result_equals_dense(engine: Engine, result: EngineResult, image: NDAr
 
 
 def _error(ours: NDArray[np.float32], exact: NDArray[Any]) -> float:
-    """RMS over the spread; a single wrong pixel counts as if all were a twentieth as wrong."""
+    """Return the RMS error over the standard deviation, at least a twentieth of what the largest error would give."""
     spread = max(float(exact.std() if exact.size > 1 else np.abs(exact).max()), 1e-3)
     difference = np.abs(ours - exact)
     return max(float(np.sqrt(np.mean(np.square(difference)))), float(difference.max()) / 20) / spread
@@ -62,7 +62,7 @@ def changed(
     rng: np.random.Generator,
     by: NDArray[np.uint8] | None = None,
 ) -> tuple[NDArray[np.uint8], CacheMap]:
-    """The image with a share of its blocks replaced by those of another, or by noise, and the map that says so."""
+    """Replace a share of an image's blocks by those of another image or by noise; return it with its cache map."""
     size = image.shape[:2]
     cache_map = CacheMap.of_blocks(rng.random(grid_shape(size, block)) >= share, size, block, Motion.none())
     other = rng.integers(0, 256, image.shape, dtype=np.uint8) if by is None else by
@@ -70,7 +70,7 @@ def changed(
 
 
 def assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02, 0.0, 0.1), block: int = 10) -> None:
-    """In exact mode, of photographs that change into others: in random noise whole networks may be chaotic."""
+    """Check exact mode on photographs that change into others: on random noise whole networks may be chaotic."""
     rng = np.random.default_rng(1)
     engine = Engine(model, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
     photographs = [cv2.resize(p, model.input_size[::-1]) for p in load_photographs(Gallery.TEST)]
@@ -82,7 +82,7 @@ def assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02
 
 
 def assert_follows_the_camera(model: Model, moves: list[tuple[int, int]], seed: int) -> None:
-    """The camera pans over a photograph while noise is seen in places; cached equals dense on what the cache holds."""
+    """Check the cache while the camera pans over a photograph with noise in places, against dense execution."""
     rng = np.random.default_rng(seed)
     height, width = model.input_size
     photograph = np.asarray(cv2.resize(load_photographs(Gallery.TEST)[seed % 4], (width + 200, height + 200)), np.uint8)
@@ -96,7 +96,7 @@ def assert_follows_the_camera(model: Model, moves: list[tuple[int, int]], seed: 
         active = np.kron(grid, np.ones((8, 8), bool))[:height, :width]
         frame[active] = rng.integers(0, 256, (int(active.sum()), 3))
         tilt = np.eye(3)
-        tilt[0, 1] = rng.choice([0, 1e-3])  # between pixels now and then
+        tilt[0, 1] = rng.choice([0, 1e-3])  # sometimes a motion by fractions of pixels
         motion = Motion(matrix=tilt).then(Motion.translation(dx, dy))
         result = engine.run(frame, CacheMap.of_blocks(~grid, (height, width), 8, motion))
         assert_result_equals_dense(engine, result, engine.composed)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Reads HTML pages, to look at what is in them."""
+"""A reader of HTML pages, with which tests look at what the pages hold."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ VOID = {"meta", "img", "link", "br", "hr", "input"}
 
 @dataclass
 class ReadPage(HTMLParser):
-    """What a page holds.
+    """What an HTML page holds.
 
     Attributes:
-        text: all that is read.
-        tables: their rows of cells.
-        images: alternative text -> content of the file.
-        outside: whatever would be fetched from elsewhere.
-        viewport: what phones are told.
-        wide: tables that are not in a box of their own that scrolls.
-        run: what the player shows.
+        text: all of the page's text.
+        tables: for each table, its rows of cells.
+        images: alternative text -> content of the image file.
+        outside: addresses that the page would fetch from elsewhere.
+        viewport: what the page tells phones about its width.
+        wide: the number of tables outside of a box that scrolls by itself.
+        run: the data of the page's player.
     """
 
     text: str = ""
@@ -83,7 +83,7 @@ class ReadPage(HTMLParser):
 
 
 def read_page(path: Path) -> ReadPage:
-    """Read a page that stands alone and suits a phone; fails where it does not."""
+    """Read a page; fails where it is not self-contained or does not suit a phone."""
     page = ReadPage()
     page.feed(path.read_text(encoding="utf-8"))
     page.close()
@@ -95,16 +95,16 @@ def read_page(path: Path) -> ReadPage:
 
 
 def chromium() -> str | None:
-    """Where the browser is; None: there is none."""
+    """Return the path of the browser, or None if there is none."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def rendered(path: Path, folder: Path, fragment: str = "") -> str:
-    """The page as Chromium leaves it once its script has run.
+    """Return the page's HTML as it is in Chromium once its script has run.
 
     Args:
-        folder: for the browser's profile.
-        fragment: of the address, after its #.
+        folder: the folder for the browser's profile.
+        fragment: the part of the address after its #.
     """
     browser = chromium()
     assert browser is not None

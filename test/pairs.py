@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Two programs that share the rows of one network, with a link between them that lies in this process."""
+"""Two programs in this process that share the rows of one network, with a link between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE_S = 20.0
 
 
 class Link:
-    """Both directions of what lies between two programs of one process."""
+    """The link between two programs of one process, in both directions."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[Side, str], queue.Queue[Patch]] = {}
@@ -57,7 +57,7 @@ class End:
 
 
 class Pair:
-    """A robot's program and a server's."""
+    """A robot's program and a server's, connected by a link."""
 
     def __init__(self, graph: Graph, kernels: Callable[[], Backend], caching: Caching = EVERYTHING) -> None:
         self.robot, self.server = (
@@ -118,7 +118,11 @@ def assert_one_and_two_agree(
     rounding: float = 0.0,
     caching: Caching = EVERYTHING,
 ) -> None:
-    """Any partitions in turn, against one program that keeps all maps; ``caching``: what both of the pair keep."""
+    """Check random partitions between two programs against one program that keeps all maps.
+
+    Args:
+        caching: what both programs of the pair keep.
+    """
     rng = np.random.default_rng(seed)
     alone, pair = Program(graph, kernels()), Pair(graph, kernels, caching)
     assert pair.robot.replicas is not None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Partitions that are possible, by shares of rows."""
+"""Possible partitions, found from the shares of rows that are wanted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from cacheinf_ros.engine import Partition, PartitionSpace
 
 
 def nearest(space: PartitionSpace, shares: Mapping[str, float]) -> Partition:
-    """The nearest partition that is possible; ``shares``: by operator's output, of its rows at the robot."""
+    """Return the possible partition that is nearest to these shares.
+
+    Args:
+        shares: by the operator's output, the share of its rows that the robot computes.
+    """
     rows = {name: round(shares[name] * height) for name, height in space.heights.items()}
     for group in space.groups:
         is_at_robot = sum(shares[name] for name in group) >= len(group) / 2

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Block matching in plain Python: slow and obvious. What the compiled matchers must equal, block for block."""
+"""Block matching in plain Python, slow and obvious: compiled matchers must equal it, block for block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def psnr(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 
 
 class PlainMatcher:
-    """All matchers by blocks in one, for one pair of images: uint8 [height, width] or [height, width, channels]."""
+    """All block matchers in one, for one pair of images: uint8 [height, width] or [height, width, channels]."""
 
     def __init__(
         self, name: str, reference: NDArray[np.uint8], frame: NDArray[np.uint8], config: MatchingConfig
@@ -35,7 +35,7 @@ class PlainMatcher:
         self.error = cache(self._error)
 
     def match(self) -> CacheMap:
-        """As :meth:`.matcher.Matcher.match`."""
+        """Compute the cache map, as :meth:`.matcher.Matcher.match` does."""
         dx, dy = self.offset()
         image_size = (self.frame.shape[0], self.frame.shape[1])
         reusable = np.zeros(grid_shape(image_size, self.config.block_size), np.bool_)
@@ -44,7 +44,7 @@ class PlainMatcher:
         return CacheMap.of_blocks(reusable, image_size, self.config.block_size, Motion.translation(-dx, -dy))
 
     def offset(self) -> tuple[int, int]:
-        """The mean of where the searched blocks are best found, over those that match there."""
+        """Return the mean of the searched blocks' best offsets, over the blocks that match at theirs."""
         rows, columns = grid_shape(self.frame.shape[:2], self.config.block_size)
         skip = self.config.k_skip if self.name == "diamond_optimised" else 1
         matched = []
@@ -58,7 +58,7 @@ class PlainMatcher:
         return int(dx), int(dy)
 
     def best(self, row: int, column: int) -> tuple[int, int]:
-        """Where one block is best found in the reference."""
+        """Return the offset (dx, dy) in the reference at which one block matches best."""
         if self.name == "identity":
             return 0, 0
         if self.name == "exhaustive":
@@ -89,7 +89,7 @@ class PlainMatcher:
         return min([centre, *within], key=lambda offset: self.error(row, column, *offset))
 
     def _error(self, row: int, column: int, dx: int, dy: int) -> float:
-        """Mean squared difference of a block of the frame and the reference at the offset; inf outside of it."""
+        """Return the mean squared difference between a block and the reference at an offset; inf outside the image."""
         size = self.config.block_size
         ours = self.frame[row * size : (row + 1) * size, column * size : (column + 1) * size]
         top, left = row * size + dy, column * size + dx

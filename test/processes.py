@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the system says of processes that are not ours to wait for."""
+"""What the system says of processes that are not this process's children."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def has_ended(pid: int) -> bool:
-    """Whether it has; it may still be listed until somebody asks how it did."""
+    """Tell whether a process has ended; it may still be listed as a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -15,5 +15,5 @@ def has_ended(pid: int) -> bool:
 
 
 def has_loaded(pid: int, library: str) -> bool:
-    """Whether a file whose path has this in it is mapped."""
+    """Tell whether a process has mapped a file whose path contains this text."""
     return library in Path(f"/proc/{pid}/maps").read_text()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Driving a compiled program without an engine, and what its plan says."""
+"""Helpers that run compiled programs without an engine, and that show what their plans say."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from cacheinf_ros.memory import TensorRecord
 def changing_frames(
     size: tuple[int, int], rng: np.random.Generator, frames: int
 ) -> Iterator[tuple[int, torch.Tensor, NDArray[np.uint8], Border]]:
-    """Number, image, float32 [height, width, 3], what of it changes, and beside which sides padding does.
+    """Yield frames: number, image, mask of what changes, and the sides beside which the padding changes.
 
-    The first changes everywhere, others more and less; the last one with its padding.
+    Images are float32 [height, width, 3]. The first frame changes everywhere, others more or less, and the last one
+    together with its padding.
     """
     image = torch.from_numpy(rng.random((*size, 3), np.float32))
     for frame in range(frames):
@@ -37,7 +38,7 @@ def changing_frames(
 
 
 def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> None:
-    """Write the pixels of an image, float32 [height, width, 3], that a mask holds, and say that they changed."""
+    """Write the pixels of an image, float32 [height, width, 3], where a mask is set, and mark them as changed."""
     listed, levels = torch.from_numpy(np.flatnonzero(mask)), program.input.levels
     values, pixels = image.reshape(-1, 3)[listed], program.input.pixels
     pixels[listed] = values.to(pixels) if levels is None else to_levels(values, levels)
@@ -48,7 +49,7 @@ def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> No
 def assert_same_outputs(
     graph: Graph, programs: list[Program], seed: int, frames: int = 4, rounding: float = 0.0
 ) -> None:
-    """Bit for bit, over frames that change more and less."""
+    """Check that two programs agree on frames that change more or less, bit for bit unless ``rounding`` is given."""
     rng = np.random.default_rng(seed)
     size = graph.tensors[graph.input].size
     for frame, image, mask, outside in changing_frames(size, rng, frames):
@@ -65,13 +66,13 @@ def assert_same_outputs(
 
 
 def caching_and_not(graph: Graph, caching: Caching, kernels: Backend | None = None) -> list[Program]:
-    """The program of a graph that keeps some of its maps, and one that keeps all."""
+    """Return two programs of a graph: one that keeps some of its maps, and one that keeps them all."""
     kernels = kernels or choose_backend("cpu", 1)
     return [Program(graph, kernels, caching, debug_memory=True), Program(graph, kernels)]
 
 
 def dense_records(graph: Graph, alignment: int = 64) -> list[TensorRecord]:
-    """The maps of execution without a cache, and when they are alive."""
+    """Return the maps of execution without a cache, and when they are alive."""
     layout = lay_out(graph)
     caching = Caching.nothing(layout)
     return lifetimes(Planner(layout).plan(caching).steps, layout, caching, alignment)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models in levels, with scales from noise: made in a moment, and good for nothing else."""
+"""Random models in int8, with scales found from noise: quick to make, but useless for anything but tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scales_of(model: Model, seed: int = 0) -> Scales:
 
 
 def random_levels(seed: int) -> Graph:
-    """A random network in levels."""
+    """Return the graph of a random network in int8."""
     module = random_network(seed)
     size = module.input_size
     model = Model(module=module, graph=graph_of(module, size), card=ModelCard(name="random", input_size=size))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Records by hand, and by chance."""
+"""Tensor records for tests of placements: written by hand, and drawn at random."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cacheinf_ros.memory import TensorRecord
 
 
 def records_of(*tensors: tuple[int, int, int]) -> list[TensorRecord]:
-    """Of (size, first, last) each."""
+    """Return records from tuples of (size, first, last)."""
     return [TensorRecord(size=size, first=first, last=last) for size, first, last in tensors]
 
 
 def meet(one: TensorRecord, other: TensorRecord) -> bool:
-    """Whether both are ever alive at once."""
+    """Tell whether two tensors are ever alive at once."""
     return one.first <= other.last and other.first <= one.last
 
 

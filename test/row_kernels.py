@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Every kernel on random rows, against plain torch on the whole map."""
+"""Checks of every kernel on random rows against plain torch on the whole map."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WITHOUT_TILES = [] if _LIBRARY is None else [NativeBackend(_LIBRARY, 3, tiles=Fa
 
 CHANNELS = st.integers(1, 70)
 SIZES = st.tuples(st.integers(1, 20), st.integers(1, 20))
-_UNTOUCHED = 12288.0  # in every type of floats
-_STEP = {torch.bfloat16: 2**-7, torch.float32: 1e-4}  # of rounding to a type
+_UNTOUCHED = 12288.0  # exactly representable in every float dtype
+_STEP = {torch.bfloat16: 2**-7, torch.float32: 1e-4}  # the relative rounding error of a dtype
 
 
 def filled(size: Pair, channels: int, seed: int) -> MapBuffer:
-    """Random channels inside a wider map; what lies beside them is not a number."""
+    """Return a map of random values that lies inside of a wider map, whose other channels are NaN."""
     generator = torch.Generator().manual_seed(seed)
     before, after = (int(n) for n in torch.randint(0, 4, (2,), generator=generator))
     whole = MapBuffer.allocate(size, before + channels + after, CPU)
@@ -53,11 +53,11 @@ def filled(size: Pair, channels: int, seed: int) -> MapBuffer:
 def check(
     op: Operator, sources: Sequence[MapBuffer], expected: torch.Tensor, *, seed: int, error: float = 1e-5
 ) -> None:
-    """All kernels give the expected rows, wherever they are written, and write nothing else.
+    """Check that all kernels compute the expected rows, wherever they write them, and write nothing else.
 
     Args:
         expected: float32 [1, channels, height, width].
-        error: largest that is allowed, absolute and relative.
+        error: the largest error that is allowed, absolute and relative.
     """
     values = expected[0].flatten(1).t()
     rows = _some_rows(len(values), seed)
@@ -72,18 +72,18 @@ def check(
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
     if NATIVE and not isinstance(op, ChannelSoftmax):
         check_bfloat16(op, [in_bfloat16(source, seed) for source in sources], rows, values.shape, torch.bfloat16)
-    if IS_EMULATED:  # nothing of Triton's is, and its interpreter takes most of the time
+    if IS_EMULATED:  # Triton's kernels are not, and interpreting them takes most of the time
         return
     in_place, compact = run_triton(op, sources, rows, *values.shape)
     torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
     if DEVICE.type == "cpu" or not isinstance(op, ChannelNorm):
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
-    else:  # compiled for another pitch, sums over channels may be added up in another order
+    else:  # code for another pitch may sum over channels in another order
         torch.testing.assert_close(compact, wanted, atol=error, rtol=error)
 
 
 def in_bfloat16(source: MapBuffer, seed: int) -> MapBuffer:
-    """A copy in a map of its own, or in a wider one; what lies beside and behind it is not a number."""
+    """Copy a map into one of its own or into a wider one in bfloat16; all memory beside and behind it is NaN."""
     channels = source.pixels.shape[1]
     shape = MapShape(size=source.size, channels=channels + 3 * (seed % 2), floats=torch.bfloat16)
     whole = MapBuffer.at(torch.full((shape.bytes + 128,), 0xFF, dtype=torch.uint8), 0, shape)
@@ -95,12 +95,12 @@ def in_bfloat16(source: MapBuffer, seed: int) -> MapBuffer:
 def check_bfloat16(
     op: Operator, halves: Sequence[MapBuffer], rows: NDArray[np.int32], shape: Sequence[int], floats: torch.dtype
 ) -> None:
-    """All instruction sets compute from bfloat16 what the kernels on floats compute from the same values, rounded.
+    """Check all instruction sets' bfloat16 kernels against the float32 kernels on the same values, rounded.
 
     Args:
-        halves: the maps of its inputs, bfloat16.
+        halves: the maps of the operator's inputs, bfloat16.
         shape: (pixels, channels) of the output.
-        floats: its type.
+        floats: the dtype of the output.
     """
     wide = [MapBuffer(pixels=source.pixels.float(), size=source.size) for source in halves]
     plain = replace(op, weight=op.weight.bfloat16().float()) if _rounds_weights(op) else op
@@ -111,7 +111,7 @@ def check_bfloat16(
     assert best is not None and call is not None and exact is not None
     expected = run_native(kernels, exact, rows, rows, *shape)[listed]
     runs: list[tuple[NativeCall, bytes | None]] = [(best, None), (call, None)]
-    if call.kind is BFloat16KernelKind.CONV_BFLOAT16:  # whose instruction the other sets have not
+    if call.kind is BFloat16KernelKind.CONV_BFLOAT16:  # needs an instruction that the other sets lack
         call = replace(call, kind=BFloat16KernelKind.CONV_BFLOAT16_WIDENED)
     runs += [(call, name) for name in _instruction_sets()]
     for each, name in runs:
@@ -124,7 +124,7 @@ def check_bfloat16(
 
 @cache
 def _instruction_sets() -> list[bytes]:
-    """Those that this machine runs."""
+    """Return the instruction sets that this machine can run."""
     (kernels, *_), params = NATIVE, CSelect(channels=1)
 
     def run(name: bytes) -> int:
@@ -144,8 +144,10 @@ def _rounds_weights(op: Operator) -> TypeGuard[Conv]:
 def run_triton(
     op: Operator, sources: Sequence[MapBuffer], rows: NDArray[np.int32], pixels: int, channels: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the Triton kernel writes into some channels of a wider map, and in the order of the list; nothing else may
-    have been touched.
+    """Run the Triton kernel, and check that it writes nothing but the listed rows.
+
+    Returns:
+        What it writes into some channels of a wider map, and what it writes in the order of the list.
     """
     launch = KERNELS.prepare(op, [on_test_device(source) for source in sources], channels)
     assert launch is not None
@@ -165,7 +167,7 @@ def run_triton(
 def native_calls(
     op: Operator, sources: Sequence[MapBuffer], channels: int
 ) -> Iterator[tuple[NativeBackend, NativeCall]]:
-    """All compiled kernels that compute an operator, with one thread and with several."""
+    """Yield all compiled kernels that compute an operator, with one thread and with several."""
     for kernels in NATIVE:
         prepared = kernels.prepare(op, sources, channels)
         assert prepared.call is not None
@@ -185,7 +187,7 @@ def run_native(
     floats: torch.dtype = torch.float32,
     instruction_set: bytes | None = None,
 ) -> torch.Tensor:
-    """What a compiled kernel writes into some channels of a wider map; nothing else may have been touched."""
+    """Run a compiled kernel on some channels of a wider map, check that it writes nothing else, and return these."""
     (whole,) = allocate_maps([MapShape(size=(1, pixels), channels=channels + 5, floats=floats)], CPU)
     whole.pixels.fill_(_UNTOUCHED)
     out = whole.pixels[:, 3 : 3 + channels]
@@ -201,7 +203,7 @@ def run_native(
 
 
 def _some_rows(pixels: int, seed: int) -> NDArray[np.int32]:
-    """int32: from one to all, in order."""
+    """Draw between one and all rows, int32, in ascending order."""
     generator = np.random.default_rng(seed)
     share = generator.choice([0.02, 0.3, 0.7, 1.0])
     rows = np.flatnonzero(generator.random(pixels) < share)
@@ -210,7 +212,7 @@ def _some_rows(pixels: int, seed: int) -> NDArray[np.int32]:
 
 @st.composite
 def windows(draw: st.DrawFn, *, largest: int = 5) -> Window:
-    """Any window over a small image, with any padding, and dilated."""
+    """Draw a window over a small image, with any padding and dilation."""
     axes = [_axis(draw, largest) for _ in range(2)]
     in_size, out_size, kernel, stride, dilation, padding = zip(*axes, strict=True)
     return Window(
@@ -227,6 +229,6 @@ def _axis(draw: st.DrawFn, largest: int) -> tuple[int, ...]:
 
 
 def with_border(image: torch.Tensor, window: Window, value: float) -> torch.Tensor:
-    """The image with the padding of the window before it, and more than enough behind it."""
+    """Pad the image: by the window's padding before it, and by more than enough behind it."""
     (top, left), spare = window.padding, 2 * max(window.kernel) + max(window.stride)
     return functional.pad(image, (left, spare, top, spare), value=value)

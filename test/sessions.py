@@ -29,7 +29,7 @@ PATIENCE_S = 20.0
 
 
 class ServerBeside(ABC):
-    """A server's session with a thread of its own in this process, and the faulty link to a robot's."""
+    """A server's session with a thread of its own in this process, and the faulty link to a robot's session."""
 
     robot: RobotSession
     faults: Faults
@@ -72,8 +72,8 @@ class Both(ServerBeside):
         self.server_engine = engine
         self.faults = faults or Faults(0, 0.0, ("lost",))
         self.complaints: list[str] = []
-        self.profile: list[list[float]] | None = None  # what the server states of its operators; None: something
-        self.find: Find = find_nothing  # what it says to who asks for schedules
+        self.profile: list[list[float]] | None = None  # the operators' times that the server states; None: made-up ones
+        self.find: Find = find_nothing  # how it replies to requests for schedules
         self.engine = Engine(model, engine, caching, with_server=True)
         assert self.engine.shared is not None
         self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)

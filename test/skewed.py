@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Streams that are skewed, and training sets whose truth is known."""
+"""Skewed streams of classes, and training sets whose truth is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = 15
 
 
 def training_set(seed: int = 0, per_class: int = 40, noise: float = 0.5, generic_accuracy: float = 0.95) -> TrainingSet:
-    """Features around a corner of their own for each class; every fourth sample is held out."""
+    """Draw features around a corner of its own for each class; every fourth sample is held out."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(CLASSES), per_class)
     corners = np.random.default_rng(99).choice([-1.0, 1.0], (CLASSES, 24))
@@ -30,11 +30,11 @@ def training_set(seed: int = 0, per_class: int = 40, noise: float = 0.5, generic
 
 
 def dominance(n: int = 7, p: float = 0.9) -> Dominance:
-    """The first n classes, equally frequent."""
+    """Return a dominance of the first n classes, all equally frequent."""
     return Dominance(pair=Pair(n=n, p=p), classes=tuple(range(n)), shares=(p / n,) * n)
 
 
 def draw(rng: np.random.Generator, count: int, n: int = 7, p: float = 0.9) -> list[int]:
-    """Classes of a stream in which the first n make up about a share p."""
+    """Draw the classes of a stream in which the first n make up about a share p."""
     known = rng.random(count) < p
     return [int(c) for c in np.where(known, rng.integers(0, n, count), rng.integers(n, CLASSES, count))]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Networks that users run, with inputs that are small enough for tests."""
+"""Networks that users run, with inputs small enough for tests."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SIZES = {
     str(NETWORKS / "pose.yaml"): (96, 128),
     "scenenet": (96, 128),
 }
-"""(height, width) by reference."""
+"""The input's (height, width) for each model reference."""
 
 
 def each_network(*names: str) -> pytest.MarkDecorator:
-    """Run a test with each, for the fixture ``model``: all, or those of which a reference ends in a name."""
+    """Run a test with several networks, by the fixture ``model``: all, or those whose references end in these names."""
     by_name = {Path(reference.rpartition(":")[2]).stem: reference for reference in SIZES}
     chosen = names or tuple(by_name)
     return pytest.mark.parametrize("model", [by_name[name] for name in chosen], ids=chosen, indirect=True)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Hypothesis strategies for the types that parts share, in one place."""
+"""Hypothesis strategies for the types that many tests use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.matching import MatcherName, MatchingConfig
 
 
 def textured(seed: int, height: int, width: int, channels: int = 3, blur: float = 2.0) -> NDArray[np.uint8]:
-    """A smooth random picture with full contrast, uint8 [height, width, channels]; 2-D where channels is 0."""
+    """Return a smooth random picture with full contrast, uint8 [height, width, channels]; 2-D where channels is 0."""
     noise = np.random.default_rng(seed).normal(size=(height, width, max(1, channels)))
     smooth = np.dstack([cv2.GaussianBlur(noise[..., c], (0, 0), blur) for c in range(noise.shape[2])])
     smooth = (smooth - smooth.min()) / max(float(np.ptp(smooth)), 1e-9) * 255
@@ -23,7 +23,7 @@ def textured(seed: int, height: int, width: int, channels: int = 3, blur: float 
 
 
 def shifted(image: NDArray[np.uint8], dx: int, dy: int) -> NDArray[np.uint8]:
-    """The image moved right by dx and down by dy; what enters is noise that matches nothing."""
+    """Move an image right by dx and down by dy; what enters is noise that matches nothing."""
     height, width = image.shape[:2]
     moved = np.random.default_rng(7).integers(0, 256, image.shape, np.uint8)
     if abs(dx) < width and abs(dy) < height:
@@ -35,7 +35,7 @@ def shifted(image: NDArray[np.uint8], dx: int, dy: int) -> NDArray[np.uint8]:
 
 @st.composite
 def image_streams(draw: st.DrawFn, *, frames: int, largest: int = 48) -> list[NDArray[np.uint8]]:
-    """Frames of one shape that move, change in patches, and now and then carry noise."""
+    """Draw frames of one shape that move, change in patches, and now and then carry noise."""
     height, width = draw(st.integers(1, largest)), draw(st.integers(1, largest))
     image = textured(draw(st.integers(0, 99)), height, width, draw(st.sampled_from([0, 1, 3, 4])))
     stream = [image]
@@ -58,7 +58,7 @@ BY_BLOCKS = (MatcherName.IDENTITY, MatcherName.DIAMOND_OPTIMISED)
 def matching_configs(
     *, matcher: MatcherName | None = None, threshold: float | None = None
 ) -> st.SearchStrategy[MatchingConfig]:
-    """Configurations that are quick to run on small images."""
+    """Return a strategy for matching configurations that are quick to run on small images."""
     thresholds = st.sampled_from([0.0, 15.0, 20.0, 30.0, 100.0, math.inf])
     return st.builds(
         MatchingConfig,
@@ -73,7 +73,7 @@ def matching_configs(
 
 @st.composite
 def block_grids(draw: st.DrawFn, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which blocks are reusable: from none to all, in rectangles and in crumbs."""
+    """Draw which blocks are reusable: from none to all, in rectangles and in single blocks."""
     grid = np.random.default_rng(draw(st.integers(0, 999))).random(shape) < draw(st.sampled_from([0, 0.1, 0.5, 0.9, 1]))
     for _ in range(draw(st.integers(0, 2))):
         row, column = draw(st.integers(0, shape[0] - 1)), draw(st.integers(0, shape[1] - 1))
@@ -82,14 +82,14 @@ def block_grids(draw: st.DrawFn, shape: tuple[int, int]) -> NDArray[np.bool_]:
 
 
 def motions(*, largest: int = 9, whole: bool = True) -> st.SearchStrategy[Motion]:
-    """Translations in pixels; by fractions of them too, where not ``whole``."""
+    """Return a strategy for translations, in whole pixels or, without ``whole``, also in fractions."""
     value = st.integers(-largest, largest) if whole else st.floats(-largest, largest, allow_nan=False)
     return st.one_of(st.just(Motion.none()), st.builds(Motion.translation, value, value))
 
 
 @st.composite
 def cache_maps(draw: st.DrawFn, *, image_size: tuple[int, int] | None = None, still: bool = False) -> CacheMap:
-    """Any map of an image of some size; ``still``: without motion."""
+    """Draw any cache map of an image of some size; without motion if ``still``."""
     size = image_size or draw(image_sizes())
     block_size = draw(st.integers(1, 12))
     grid = draw(block_grids(grid_shape(size, block_size)))
@@ -97,5 +97,5 @@ def cache_maps(draw: st.DrawFn, *, image_size: tuple[int, int] | None = None, st
 
 
 def image_sizes(largest: int = 40) -> st.SearchStrategy[tuple[int, int]]:
-    """(height, width), in pixels."""
+    """Return a strategy for image sizes: (height, width), in pixels."""
     return st.tuples(st.integers(1, largest), st.integers(1, largest))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Motion, CacheMap and composition."""
+"""Tests of motions, cache maps and their composition."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_maps_on_one_grid_at_rest_fold_in_any_order(data: st.DataObject, image_s
 
 @given(data=st.data(), image_size=image_sizes(16))
 def test_folding_from_either_end_is_sound(data: st.DataObject, image_size: tuple[int, int]) -> None:
-    """What pixel-wise folding would not reuse, neither order of folding block maps reuses."""
+    """No order of folding block maps reuses what pixel-wise folding would not reuse."""
     a, b, c = (data.draw(cache_maps(image_size=image_size)) for _ in range(3))
     exact = np.ones(image_size, np.bool_)
     for y, x in np.ndindex(*image_size):

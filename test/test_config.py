@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Sizes as users write them."""
+"""Tests of sizes as users write them."""
 
 from __future__ import annotations
 

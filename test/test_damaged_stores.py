@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is kept on disk, cut off at every 4 KiB and with bits flipped, is as it was written or counts as damaged.
+"""Stored files that are cut off at every 4 KiB or have flipped bits are read as written or count as damaged.
 
-Files that people may edit are cut off after each line, too; what they state of others' bits is wrong where it changes.
+Files that people may edit are also cut off after each line; a flipped bit there is noticed, or leaves the hashes that
+the file states as they were.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.ir import Conv, Levels
 
 TIMES = int(os.environ.get("CACHEINF_DAMAGED", "200"))
-"""Flipped bits for each store."""
+"""The number of flipped bits that are tried for each store."""
 PAGE = 4096
 COLOURS = "colours"
-"""A catalog with specialists, in every folder."""
+"""The name of the catalog with specialists that is written into each test's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """A file, and what tells its content; None where it counts as damaged.
+    """A stored file, and how to read it: None where it counts as damaged.
 
     Attributes:
-        read: of text, only the hashes that it states: its other values are believed, whatever they are.
-        is_text: whether people may edit it.
+        read: reads the content. For text only the hashes that it states: all other values are believed.
+        is_text: whether people may edit the file.
     """
 
     path: Path
@@ -90,7 +91,7 @@ def calibrations(folder: Path) -> Store:
 
 
 def tables(folder: Path) -> Store:
-    """As cost models and schedules are."""
+    """Return a store that is written like cost models and schedules."""
     file = KeptFile(path=folder / "table.json", what="table", remedy="solving")
     assert file.write_json({"rows": list(range(5000))})
     return Store(path=file.path, read=lambda: file.read_json(dict))
@@ -193,7 +194,7 @@ def store(
     request: pytest.FixtureRequest, coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path
 ) -> Iterator[Store]:
     shutil.copytree(coloured[0].path, tmp_path / COLOURS)
-    logging.disable(logging.WARNING)  # one for each damage
+    logging.disable(logging.WARNING)  # each damage would log a warning
     yield request.param(tmp_path)
     logging.disable(logging.NOTSET)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Kept files are read as they were written, or not at all."""
+"""Stored files are read as they were written, or not at all."""
 
 from __future__ import annotations
 

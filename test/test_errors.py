@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What others send is quoted in an error's text, but not all of it."""
+"""An error's text quotes what others sent, but not all of it."""
 
 from __future__ import annotations
 

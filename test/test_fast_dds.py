@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Fast DDS is set up for images, unless the user has done it."""
+"""Fast DDS is configured for images, unless the user has configured it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What was freed goes back to the system, where the C library is glibc."""
+"""Freed memory goes back to the system, where the C library is glibc."""
 
 from __future__ import annotations
 

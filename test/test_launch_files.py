@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What ``ros2 launch`` starts. What needs launch itself is skipped without it; scripts/ros2_tools builds it."""
+"""Tests of what ``ros2 launch`` starts; those that need launch itself are skipped where it is missing.
+
+``scripts/ros2_tools`` builds it.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def test_a_launch_file_is_python_with_the_entry_point(file: Path) -> None:
 
 @pytest.mark.parametrize("nodes", ARGUMENTS)
 def test_arguments_are_parameters_with_their_types_and_choices(nodes: str) -> None:
-    """They are read from the source because importing the configurations takes seconds."""
+    """Arguments are checked here because launch files write them out: importing the configurations takes seconds."""
     declared = fields(
         *{"catalog": (*CONFIGS, CatalogConfig, CatalogBudgetConfig), "replay": (ReplayConfig,)}.get(nodes, CONFIGS)
     )
@@ -201,7 +204,7 @@ def test_arguments_of_a_file_that_includes_ours_are_its_own(tmp_path: Path) -> N
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """launch_ros writes parameters into temporary files, and leaves them."""
+    """Redirect temporary files: launch_ros writes parameters into some, and leaves them."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
@@ -210,10 +213,10 @@ class Started:
     """A process that a launch would start.
 
     Attributes:
-        node: its name and namespace.
-        files: of parameters, that were named.
-        parameters: given on top of those.
-        words: of the command line.
+        node: the node's name and namespace.
+        files: the parameter files that were named.
+        parameters: the parameters given on top of those files.
+        words: the words of the command line.
     """
 
     node: str
@@ -223,7 +226,7 @@ class Started:
 
 
 def launched(file: Path, *given: str, environment: dict[str, str] | None = None) -> tuple[dict[str, Started], Any]:
-    """The processes of a launch, by executable, and the environment that they get; nothing is started."""
+    """Return the processes of a launch, by executable, and their environment; nothing is started."""
     from launch.actions import IncludeLaunchDescription
     from launch.launch_description_sources import PythonLaunchDescriptionSource
     from launch_ros.actions import Node

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What import-linter's contracts, which `make test` checks beside these tests, cannot say."""
+"""Rules of the layers that import-linter's contracts, which `make test` checks beside these tests, cannot express."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def test_only_nodes_imports_messages() -> None:
-    """The contract lists packages by name; this holds for any."""
+    """import-linter's contract lists message packages by name; this test holds for any."""
     elsewhere = [file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in ("nodes", "msg")]
     elsewhere += (ROOT / "benchmarks").rglob("*.py")
     assert elsewhere
@@ -35,12 +35,12 @@ def test_only_nodes_imports_messages() -> None:
 
 
 def test_package_itself_is_empty() -> None:
-    """rosidl installs its own beside ours: whichever is found must be the same."""
+    """rosidl installs an ``__init__.py`` of its own beside ours, and whichever is found must be the same."""
     assert (PACKAGE / "__init__.py").read_text().strip() == ""
 
 
 def test_nodes_holds_only_what_imports_ros() -> None:
-    """Directly, or through another module of nodes: what does not, is about something else and lives there."""
+    """Modules in nodes import ROS, directly or through another one there; any other module belongs elsewhere."""
     modules = {file.stem: set(imported(file)) for file in (PACKAGE / "nodes").glob("*.py") if file.stem != "__init__"}
 
     def is_ros(name: str) -> bool:
@@ -72,7 +72,7 @@ def test_every_source_file_names_licence_and_holder() -> None:
 
 @cache
 def doors(folder: Path) -> frozenset[str]:
-    """What ``__all__`` of a folder opens to others: names that its ``__init__`` has, and modules or folders in it."""
+    """Return the names in ``__all__`` of a folder's ``__init__.py``: what other folders may import from it."""
     file = folder / "__init__.py"
     statements = ast.parse(file.read_text()).body if file.exists() else []
     return frozenset(
@@ -85,7 +85,7 @@ def doors(folder: Path) -> frozenset[str]:
 
 
 def ways_to_other_rooms(file: Path) -> Iterator[tuple[str, ...]]:
-    """(room, module, ..., name) of each import of a file that leads into another folder of the package than its own."""
+    """Yield (folder, module, ..., name) for each import of a file from another folder of the package than its own."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{file} has a relative import, which nobody follows here"
@@ -98,7 +98,7 @@ def ways_to_other_rooms(file: Path) -> Iterator[tuple[str, ...]]:
 
 
 def doors_of(way: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    """(folder, what it must open) on a way: one for each folder, none within a module."""
+    """Yield (folder, name that it must list in ``__all__``) for each folder that an import passes through."""
     folder = PACKAGE / way[0]
     for name in way[1:]:
         if not folder.is_dir():
@@ -108,7 +108,7 @@ def doors_of(way: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
 
 
 def test_rooms_are_entered_by_the_doors_that_their_init_opens() -> None:
-    """Folders directly below the package are rooms. Tests and benchmarks may look inside."""
+    """Folders directly below the package import from each other only what ``__all__`` lists; tests may look inside."""
     files = [file for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts]
     ways = {(file, way) for file in files for way in ways_to_other_rooms(file)}
     assert len(ways) > 1000
@@ -122,7 +122,7 @@ def test_rooms_are_entered_by_the_doors_that_their_init_opens() -> None:
 
 
 def test_every_opened_module_exists_and_somebody_enters_it() -> None:
-    """A module in ``__all__`` that no other room imports is no door: it is to be shut."""
+    """A module in ``__all__`` that no other folder imports should not be listed there."""
     files = [file for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts]
     entered = {door for file in files for way in ways_to_other_rooms(file) for door in doors_of(way)}
     opened, lost = set(), set()
@@ -142,13 +142,13 @@ def test_every_opened_module_exists_and_somebody_enters_it() -> None:
 
 
 def test_no_file_name_stands_twice() -> None:
-    """One name, one subject: a traceback or a search that names a file then names one. Only folders have namesakes."""
+    """Each file name is unique, so that a traceback or search result tells the file; only folders may share names."""
     names = Counter(file.name for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts)
     assert {name for name, count in names.items() if count > 1} == {"__init__.py"}
 
 
 def attributes(definition: ast.ClassDef) -> set[str]:
-    """What the body of a class gives its objects: methods, properties, fields, and what methods set in ``self``."""
+    """Return the public attributes of a class: methods, properties, fields, and what its methods set in ``self``."""
     names = {node.name for node in definition.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for node in definition.body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
@@ -162,8 +162,10 @@ def attributes(definition: ast.ClassDef) -> set[str]:
 
 
 def test_no_public_class_has_more_than_fifteen_public_attributes() -> None:
-    """Those of its bases in the package count, but for what every configuration has; an underscore hides none that was
-    public before: what belongs together stands behind one attribute."""
+    """Attributes inherited from bases in the package count too, except those that every configuration has.
+
+    Renaming public attributes with an underscore is no way out: what belongs together is grouped in one attribute.
+    """
     classes = {
         node.name: node
         for file in PACKAGE.rglob("*.py")

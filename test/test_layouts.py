@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the layouts for rqt, PlotJuggler and Foxglove show is there: their topics, and the fields of their messages."""
+"""The layouts for rqt, PlotJuggler and Foxglove show only topics and message fields that exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIGURES = re.compile(rf"{NODE}/figures[/.](\w+)")
 
 
 def fields() -> set[str]:
-    """Of FrameFigures, but for its header."""
+    """Return the names of FrameFigures' fields, without its header."""
     declared = (line.split("#")[0].split() for line in (ROOT / "msg" / "FrameFigures.msg").read_text().splitlines())
     return {words[1] for words in declared if len(words) == 2 and words[0] == "float32"}
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Work in the background comes after frames, also in a node that itself comes after others."""
+"""Background work has lower priority than frames, even in a node that has a low priority itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheinf_ros.low_priority import LOWEST, NICE, lower_priority
 
 @pytest.mark.parametrize(("before", "after"), [(0, NICE), (NICE + 5, NICE + 5), (LOWEST, LOWEST)])
 def test_a_thread_comes_after_others_and_never_before(before: int, after: int) -> None:
-    """Raising it again is refused to users, and ended the thread."""
+    """Users may not raise a priority again: the attempt once ended the thread."""
 
     def lowered() -> int:
         thread = threading.get_native_id()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Networks that users run, each loaded once: however they are executed, the outputs are those of dense execution."""
+"""Networks that users run, each loaded once: however they are executed, the outputs equal dense execution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cacheinf_ros.memory.optimal import optimal
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    """The network of a reference; pytest runs all tests of one before it comes to the next."""
+    """Load the network of a reference; pytest runs all tests of one network before the next."""
     torch.manual_seed(0)
     return load_model(request.param, input_size=SIZES[request.param])
 

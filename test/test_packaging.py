@@ -94,7 +94,7 @@ def test_package_is_in_the_ament_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ros_imports() -> set[str]:
-    """ROS packages that the code imports, but for itself: those that the index of this machine's ROS has."""
+    """Return the ROS packages that the code imports, other than its own, as far as this machine's ROS knows them."""
     ament = pytest.importorskip("ament_index_python")
     trees = [ast.parse(file.read_text()) for folder in ("cacheinf_ros", "launch") for file in python_files(folder)]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -118,10 +118,10 @@ def test_ros_packages_that_are_imported_are_dependencies(monkeypatch: pytest.Mon
 
 
 def test_shells_of_containers_can_set_up_a_distribution(tmp_path: Path) -> None:
-    """What sources setup.bash must not refuse variables that are not set: it reads some."""
+    """Shells that source setup.bash must not forbid unset variables: setup.bash reads some."""
     ament = Path(pytest.importorskip("ament_package").__file__).parent
     shutil.copy(ament / "template" / "prefix_level" / "setup.bash", tmp_path)
-    (tmp_path / "setup.sh").touch()  # which it sources
+    (tmp_path / "setup.sh").touch()  # setup.bash sources it
     shell = re.search(r"^SHELL (\[.*\])$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
     assert shell is not None
     source = f"source {tmp_path}/setup.bash && echo set up"
@@ -136,7 +136,7 @@ def entrypoint_settings() -> str:
 
 
 def test_message_crosses_processes(domain: int) -> None:
-    """What a wrongly installed type support library breaks: it is searched for by name at run time."""
+    """A wrongly installed type support library breaks this: it is searched for by name at run time."""
     rclpy = pytest.importorskip("rclpy")
     from cacheinf_ros.msg import CacheMap
 

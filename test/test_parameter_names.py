@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The names that are written by hand are those that the configurations declare, and those that the changelog tells."""
+"""Parameter names written by hand are those that the configurations declare and that the changelog lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_NODES = tuple(
     if isinstance(each, type) and issubclass(each, Config) and each is not Config
 )
 TWICE = ("image_topic", "image_transport", "queue_size", "server.use")
-"""Several nodes have them, with other words."""
+"""Parameters that several nodes have, with different descriptions."""
 DECLARED = {each.name: each for config in (*PARTS, *OF_NODES) for each in config.declarations()}
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What processes that were killed have left in shared memory is removed; what anybody uses is not."""
+"""Shared memory left by killed processes is removed, and what any process still uses is kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def segment(folder: Path, name: str, *, age_s: float = 100.0) -> Path:
 
 @pytest.fixture
 def used(tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """A segment, and the process that uses it."""
+    """Create a segment, and start a process that uses it."""
     made = segment(tmp_path, "fastdds_00000000000000a1")
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, f"{made}_el"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where tests run the Triton kernels: by its interpreter, or with ``CACHEINF_TEST_DEVICE=cuda`` on a GPU."""
+"""The device of the Triton kernels in tests: the interpreter, or a GPU with ``CACHEINF_TEST_DEVICE=cuda``."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if DEVICE_NAME == "cpu":
 TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else None
 _LIBRARY = kernel_library()
 HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
-"""Compares frames on the CPU."""
+"""The native backend, which compares frames on the CPU."""
 TRITON = TritonBackend(DEVICE, TILES, host=HOST, compares=False)
 HALVES = [
     TritonBackend(DEVICE, TILES, host=HOST, floats=floats, compares=False) for floats in (torch.float16, torch.bfloat16)
 ]
-"""With maps in 16 bits."""
+"""Backends whose feature maps have 16 bits."""
 KERNELS = TritonKernels(DEVICE, TILES or Tiles.of_floats(torch.float32))
 
 
 def on_test_device(source: MapBuffer) -> MapBuffer:
-    """The map there, with the same pitch; itself where it is there already."""
+    """Return a map on the test device, with the same pitch; the map itself if it is already there."""
     if DEVICE_NAME == "cpu":
         return source
     pixels = torch.empty_strided(source.pixels.shape, source.pixels.stride(), device=DEVICE)

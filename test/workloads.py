@@ -24,12 +24,12 @@ MIXED = Workload(lay_out(mixed_model().graph))
 
 @cache
 def efficient() -> Workload:
-    """EfficientNet's; loaded only where a test needs it, since that takes seconds."""
+    """Return EfficientNet's workload; loading it takes seconds, so only tests that need it do."""
     return Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
 
 
 def mixed() -> Workload:
-    """:data:`MIXED`."""
+    """Return :data:`MIXED`."""
     return MIXED
 
 
@@ -40,7 +40,7 @@ def surroundings(work: Workload, seed: int, speedup: float) -> Machines:
 
 
 class Chain(nn.Module):
-    """Two operators on 10 rows of 4 pixels; 3, 2 and 1 channels. The second one reads ``reach`` rows beside its own."""
+    """Two operators on 10 rows of 4 pixels; 3, 2 and 1 channels. The second one reads ``reach`` rows beyond its own."""
 
     def __init__(self, reach: int = 0) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Chain(nn.Module):
 
 
 class Branches(nn.Module):
-    """a, then b and c, which d adds up."""
+    """An operator a, followed by b and c, whose results d adds up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def workload(module: nn.Module) -> Workload:
 
 
 def outdated(work: Workload, changed: float, server: float | None = None) -> Outdated:
-    """This share of the input has changed, in its middle; of the server's copy perhaps another."""
+    """Mark this share of the input as changed, around its middle; for the server's copy optionally another share."""
     masks = []
     for share in (changed, changed if server is None else server):
         mask = np.zeros(work.activity.size, np.uint8)

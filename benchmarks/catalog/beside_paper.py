@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What was measured for a figure, in the quantities of the numbers that MCDNN's text states of it."""
+"""Puts what was measured for a figure next to the numbers that MCDNN's text states for it, in the same quantities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GENERIC = "generic"
 
 
 def with_paper(number: int, found: dict[str, Any]) -> dict[str, Any]:
-    """Add what the paper's text states of a figure to what was found, for the report."""
+    """Add what the paper's text states about a figure to what was found, for the report."""
     if number in FIGURES:
         found = found | {PAPER: beside(FIGURES[number], _OURS[number](found))}
     return found | {NOTE: NOTES[number]}

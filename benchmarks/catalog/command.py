@@ -19,7 +19,7 @@ from cacheinf_ros.cli.options import JsonFile, with_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOptions:
-    """What ``cacheinf bench catalog`` simulates and runs."""
+    """The options of ``cacheinf bench catalog``: what it simulates and runs."""
 
     sections: Annotated[
         str,
@@ -48,8 +48,10 @@ class CatalogOptions:
 
 @with_options(CatalogOptions)
 def bench_catalog(options: CatalogOptions) -> None:
-    """Many models under a budget, as in the MCDNN paper: a simulated day (figures 11 and 12), a specialist for the
-    classes that dominate, heads that share a trunk, and a day of real nodes (figure 13), which takes ten minutes.
+    """Run many models under a budget, as in the MCDNN paper.
+
+    These are a simulated day (figures 11 and 12), a specialist for the classes that dominate, heads that share a trunk,
+    and a day of real nodes (figure 13), which takes ten minutes.
 
     Example: cacheinf bench catalog --traces 2 --json out.json --plots pictures
     """

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A day in the life of a robot with four models (MCDNN's figure 13): real nodes, one camera, a server that goes and
-comes back, and a budget for ten hours that has to last two minutes.
+"""A day in the life of a robot with four models (MCDNN's figure 13), run with real nodes.
 
+There is one camera, a server that goes away and comes back, and a budget for ten hours that has to last two minutes.
 The server's process is stopped and continued: to the robot that is a lost and a restored network.
 """
 
@@ -33,31 +33,33 @@ from cacheinf_ros.nodes.recorder import Recorded, Recorder
 from cacheinf_ros.pipeline.polling import wait_until
 
 POLICIES = ("server_only", "device_only", "accuracy")
-"""What the node's parameter ``policy`` is set to; the last one is ours. The others have the originals alone."""
+"""The values of the node's parameter ``policy``; the last is ours. The others have only the original models."""
 _NODE = "catalog_inference"
 _START_S = 120.0
 _BIN_S = 1.0
-_TRIED_S = 30.0  # in which the originals' requests are measured
-_TRIED_J = 900.0  # more than they can take in it; diagnostics say it in four digits
-_LEFT = ("energy_left_j", "money_left")  # of the node's diagnostics
+_TRIED_S = 30.0  # for so long the originals' requests are measured
+_TRIED_J = 900.0  # more than they can take in that time; diagnostics state it in four digits
+_LEFT = ("energy_left_j", "money_left")  # entries of the node's diagnostics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """What is measured.
+    """The settings of the day that is measured.
 
     Attributes:
-        folders: of catalogs, one per model; without any, small ones of :data:`.day_catalogs.MODELS` are built.
-        policies: one day each.
+        folders: the catalogs' folders, one per model; without any, small ones of :data:`.day_catalogs.MODELS` are
+            built.
+        policies: the policies to run, one day each.
         day_s: how long a day is, and the budget's horizon.
-        rate_hz: at which each model is asked.
-        away: when the server is out of reach, from and to, in parts of the day.
-        energy_share: the budget, of what the originals take on the device all day, which is measured before it begins:
-            frames in a row, as catalogs were built with, take half of what requests do that come one by one. Loading
-            them whenever the server comes or goes is added, which would be nothing in ten hours, but is much in two
-            minutes.
-        money_share: the budget, of what the originals would cost in the cloud while it can be reached. A request of
-            every model is allowed the same, so that less than about 3 keeps the largest model out of the cloud.
+        rate_hz: how often each model is asked, in Hz.
+        away: when the server is out of reach: (from, to) as shares of the day.
+        energy_share: the energy budget, as a share of what the originals take on the device all day. That is measured
+            before the day begins: frames in a row, with which catalogs were built, take half the energy of requests
+            that come one by one. Loading the originals whenever the server comes or goes is added to the budget; it
+            would be negligible in ten hours, but is much in two minutes.
+        money_share: the money budget, as a multiple of what the originals would cost in the cloud while it can be
+            reached. Every model's requests are allowed the same, so that less than about 3 keeps the largest model out
+            of the cloud.
         camera_hz: images per second.
     """
 
@@ -72,15 +74,15 @@ class Day:
 
     @property
     def connected_share(self) -> float:
-        """Which share of the day the robot is connected."""
+        """The share of the day during which the robot is connected."""
         return 1.0 - sum(end - begin for begin, end in self.away)
 
 
 def run_day(day: Day, progress: Progress = lambda text: None) -> dict[str, Any]:
-    """Live through the day once per policy.
+    """Run the day once per policy.
 
     Returns:
-        the budget, and by policy what was served, when, where and how well.
+        the budget, and for each policy what was served, when, where and how accurately.
     """
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cacheinf_day")))
@@ -110,7 +112,10 @@ def run_day(day: Day, progress: Progress = lambda text: None) -> dict[str, Any]:
 def joules_of_originals(
     day: Day, originals: Sequence[CatalogFolder], scratch: Path, progress: Progress = lambda text: None
 ) -> float:
-    """Measure what a request takes on the device, on the average of all models, asked as on the day itself."""
+    """Measure the mean energy (J) of a request on the device over all models, asked as on the day itself.
+
+    Raises :class:`ProcessError` where the node served no request.
+    """
     tried = replace(day, day_s=_TRIED_S, away=())
     life = _Life(tried, originals, CatalogPolicy.DEVICE_ONLY.value, {"energy_budget_j": _TRIED_J, "cloud_budget": 0.0})
     figures = life.live(scratch, progress)
@@ -121,15 +126,15 @@ def joules_of_originals(
 
 
 def _request_j(folders: Sequence[CatalogFolder]) -> float:
-    """What a request takes on the average by the catalogs."""
+    """Return the mean energy (J) of a request on the device, by the catalogs."""
     return float(np.mean([original_of(folder).costs[Place.DEVICE].energy_j for folder in folders]))
 
 
 def budget(day: Day, folders: Sequence[CatalogFolder], request_j: float) -> tuple[float, float]:
-    """(J, dollars) for the day; what loading takes and what the cloud costs are what the catalogs say.
+    """Return the budget (J, dollars) of the day; the costs of loading and of the cloud come from the catalogs.
 
     Args:
-        request_j: of the originals on the device, on the average.
+        request_j: the mean energy (J) of a request to the originals on the device.
     """
     requests = day.rate_hz * day.day_s
     costs = [original_of(folder).costs for folder in folders]
@@ -144,7 +149,7 @@ def budget(day: Day, folders: Sequence[CatalogFolder], request_j: float) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """One policy's day."""
+    """The run of one policy's day."""
 
     day: Day
     folders: Sequence[CatalogFolder]
@@ -199,7 +204,7 @@ class _Life:
     def _watch(
         self, started: float, server: NodeProcess, recorder: Recorder, progress: Progress
     ) -> Iterator[dict[str, float]]:
-        """Stop and continue the server when it is time; what is left of the budget, once a second."""
+        """Stop and continue the server when it is time, and yield what is left of the budget once a second."""
         is_away = False
         try:
             while (now_s := time.monotonic() - started) < self.day.day_s:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The catalogs of a day in the life, and what a robot without catalogs has in their place."""
+"""Builds the catalogs of a day in the life, and the catalogs of originals that a robot without variants has instead."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MODELS = {
     "place": ("scenenames", (480, 640)),
     "place_small": ("scenenames", (240, 320)),
 }
-"""Built-in networks and sizes of their input, by what the models are called here."""
-POWER = PowerModel(idle_w=0.0)  # what the robot draws at rest is no request's
+"""The built-in networks and the (height, width) of their input, by the names that the models have here."""
+POWER = PowerModel(idle_w=0.0)  # what the robot draws at rest is not charged to a request
 PRICES = PriceConfig(server_speedup=1.0, link_mbit_s=400.0)  # robot and server are this machine
 
 
 def build_catalogs(folder: Path, progress: Callable[[str], None], *, int8: bool = False) -> list[Path]:
-    """Small catalogs of :data:`MODELS`: fewer kernels, hardly tuned.
+    """Build small catalogs of :data:`MODELS`, with fewer kernels and hardly any tuning; return their folders.
 
     Args:
-        int8: whether there are variants that are computed in int8 as well.
+        int8: whether to add variants that are computed in int8.
     """
     paths = []
     for name, (reference, size) in MODELS.items():
@@ -49,12 +49,12 @@ def build_catalogs(folder: Path, progress: Callable[[str], None], *, int8: bool 
 
 
 def original_of(folder: CatalogFolder) -> VariantEntry:
-    """The variant that nothing was done to; every catalog has it."""
+    """Return the catalog's unmodified variant; every catalog has one."""
     return next(entry for entry in folder.file.variants if entry.recipe == Recipe())
 
 
 def without_variants(folder: CatalogFolder, path: Path) -> CatalogFolder:
-    """Write the catalog with nothing but the original: a robot without catalogs."""
+    """Write a copy of the catalog that has only the original: this is what a robot without variants has."""
     original = original_of(folder)
     path.mkdir(parents=True)
     shutil.copy(weights_file(folder.path, original.name), path)

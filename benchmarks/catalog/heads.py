@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What several heads on one trunk cost, together and apart (MCDNN, section 5.2.2)."""
+"""Measures what several heads on one trunk cost, run together and apart (MCDNN, section 5.2.2)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def run_heads_benchmark(
 
     Args:
         reference: the model that gives the trunk; it is the "one model" of the comparison.
-        attributes: of built-in scenes.
-        source: the frames.
-        scenes: to train on.
+        attributes: names of attributes of the built-in scenes, one per head.
+        source: the frames to run on.
+        scenes: the number of scenes to train on.
 
     Returns:
-        Per mode: milliseconds per frame of the three contenders, ``together_over_one`` (mean latencies), and whether
-        the outputs together equal those apart bit for bit, with the largest difference; all use the same kernels.
+        Per mode: milliseconds per frame of the three contenders, ``together_over_one`` (ratio of mean latencies), and
+        whether the outputs together equal those apart bit for bit, with the largest difference; all use the same
+        kernels.
     """
     model = load_model(reference, weights=weights)
     trunk = trunk_model(model)
@@ -61,7 +62,7 @@ def run_heads_benchmark(
 
 
 def _compared(one: Model, models: Sequence[Model], images: Iterable[Image], mode: Mode, threads: int) -> dict[str, Any]:
-    """All contenders on every frame, each frame in another order."""
+    """Run all contenders on every frame, in an order that changes with each frame, and return the mode's report."""
     sharing = find_sharing(models)
     (shared,) = sharing.groups
     config = EngineConfig.checked(mode=mode, threads=threads, dense_fallback=False)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What no schedule of a day can surpass, found afterwards: MCDNN's section 4.2 as an integer programme."""
+"""An upper bound for any schedule of a day, found in hindsight: MCDNN's section 4.2 as an integer programme."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _GAP = 1e-4
 def most_accurate_day(
     catalogs: Sequence[Catalog], budget: Budget, cache_bytes: int, trace: Trace, connected: Callable[[float], bool]
 ) -> float:
-    """The highest mean accuracy of all requests (a refused one is wrong) that the budget allows who knows the day.
+    """Return the highest mean accuracy over all requests that the budget allows if the whole day is known in advance.
 
-    Equations 1 to 3 with integers: how many requests of each model, with and without a connection, each option serves,
-    and which options are loaded at all. It is an upper bound: loading counts once for each option that serves
-    anything, and the memory (equation 4) only bounds each variant alone.
+    A refused request counts as wrong. This solves equations 1 to 3 with integers: how many requests of each model, with
+    and without a connection, each option serves, and which options are loaded at all. The result is an upper bound:
+    loading counts once for each option that serves anything, and the memory (equation 4) only bounds each variant
+    alone.
     """
     asked = Counter((model, connected(time_s)) for time_s, model in trace)
     options = {

@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Catalogs for ``cacheinf bench catalog``, shaped after those of the MCDNN paper (its table 2 and section 6.2).
 
-They are illustrations, not measurements: sizes, operations and accuracies of three kinds of networks (scenes as by
-AlexNet, faces as by DeepFace, objects as by VGG) and of what factorisation and changes of the architecture leave of
-them are round numbers of the order that the paper's authors publish (github.com/haneul/mcdnn). What a variant costs
-is computed from these by :class:`Machines`.
+They are illustrations, not measurements. The sizes, operations and accuracies of three kinds of networks (scenes as by
+AlexNet, faces as by DeepFace, objects as by VGG), and the shares that remain after factorisation and changes of the
+architecture, are round numbers of the order that the paper's authors publish (github.com/haneul/mcdnn). A variant's
+costs are computed from these by :class:`Machines`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ _MB = 10**6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """What turns operations and bytes into joules and dollars.
+    """The model that turns operations and bytes into joules and dollars.
 
     Attributes:
-        device_gflop_s, cloud_gflop_s: that the processors reach.
-        cloud_call_ms: of the cloud, beside the operations of a request.
+        device_gflop_s, cloud_gflop_s: the throughput that the processors reach.
+        cloud_call_ms: what a call of the cloud takes in addition to the request's operations.
         cloud_dollars_ms: what a millisecond of the cloud's processor costs (the authors': 1.8e-7).
-        load_j_mb: energy for loading, per 10**6 bytes (the authors': 13 J for a network of 0.39 GB, and 4 J beside).
-        load_j: energy for loading anything.
-        power: of the device while it computes.
+        load_j_mb: energy for loading, per 10**6 bytes (the authors': 13 J for a network of 0.39 GB, of which 4 J are
+            fixed).
+        load_j: energy for loading a network of any size.
+        power: the power of the device while it computes.
     """
 
     device_gflop_s: float = 15.0
@@ -40,22 +41,22 @@ class Machines:
     power: PowerModel = field(default_factory=PowerModel)
 
     def compute_ms(self, gflop: float) -> float:
-        """On the device."""
+        """Return the time (ms) that the device takes for so many GFLOP."""
         return 1e3 * gflop / self.device_gflop_s
 
     def cloud_ms(self, gflop: float) -> float:
-        """In the cloud."""
+        """Return the time (ms) that the cloud takes for so many GFLOP."""
         return self.cloud_call_ms + 1e3 * gflop / self.cloud_gflop_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A kind of network, and what can be left of it.
+    """A kind of network, and its smaller variants.
 
     Attributes:
-        gflop, mb, accuracy: of the original.
-        first_gflop, first_mb: shares of its convolutions, which are the device's part where it is split.
-        variants: by technique, (share of the operations, share of the bytes, accuracy) of each.
+        gflop, mb, accuracy: the operations, size and accuracy of the original.
+        first_gflop, first_mb: the convolutions' shares of these; they are the device's part where the network is split.
+        variants: (share of the operations, share of the bytes, accuracy) of each variant, by technique.
     """
 
     gflop: float
@@ -94,7 +95,7 @@ class Network:
 def _on_device(gflop: float, mb: float, machines: Machines) -> Cost:
     took_ms = machines.compute_ms(gflop)
     return Cost(
-        energy_j=machines.power.joules(0.0, took_ms, 0.0, 0.0),  # what is drawn at rest is no request's
+        energy_j=machines.power.joules(0.0, took_ms, 0.0, 0.0),  # what is drawn at rest is not charged to a request
         latency_ms=took_ms,
         memory_bytes=round(mb * _MB),
         load_energy_j=(load_j := machines.load_j + machines.load_j_mb * mb),
@@ -103,7 +104,7 @@ def _on_device(gflop: float, mb: float, machines: Machines) -> Cost:
 
 
 def _in_cloud(gflop: float, machines: Machines, device: Cost) -> Cost:
-    """After what the device does."""
+    """Return the costs of running in the cloud after what the device does."""
     took_ms = machines.cloud_ms(gflop)
     return Cost(
         energy_j=device.energy_j,
@@ -143,7 +144,7 @@ OBJECTS = Network(
 
 
 def paper_catalogs(machines: Machines | None = None) -> tuple[Catalog, ...]:
-    """Five models of one robot, in all 1.9 GB of originals."""
+    """Build the catalogs of one robot's five models, whose originals have 1.9 GB in all."""
     machines = machines or Machines()
     kinds = (("scene", SCENES), ("face", FACES), ("age", FACES), ("gender", FACES), ("object", OBJECTS))
     return tuple(network.catalog(model, machines) for model, network in kinds)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables and figures of the MCDNN paper, from what is measured here."""
+"""Reproduces tables and figures of the MCDNN paper from what is measured here."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from cacheinf_ros.catalog.variant import Catalog, Place, Variant
 TABLES = (3,)
 FIGURES = (4, 5, 6, 10, 11, 12, 13)
 _THEIRS = ("full_s", "retarget_s", "pre_forward_s")  # the columns of the paper's table 3
-_LOSS = 0.04  # of accuracy: the paper's example of what ten times less memory costs
+_LOSS = 0.04  # share of the accuracy: the paper's example of what ten times less memory costs
 
 
 def table(number: int, data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Table 3: how long specialising takes, by what is specialised.
+    """Measure table 3: how long specialising takes, by what is specialised.
 
     Args:
         number: one of :data:`TABLES`.
-        data: not needed.
-        progress: is told what is being done.
+        data: not used.
+        progress: called with what is being done.
     """
     from benchmarks.catalog.specialising_time import specialising_times
 
@@ -44,13 +44,13 @@ def table(number: int, data: Sequence[Path], progress: Progress) -> dict[str, An
 
 
 def figure(number: int, data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Measure or simulate a figure.
+    """Measure or simulate a figure of the paper.
 
     Args:
         number: one of :data:`FIGURES`.
-        data: folders of catalogs for figures 4 to 6, 11 to 13; without any, four small ones are built for those that
-            show what was measured, and 11 and 12 simulate round numbers shaped after the paper's.
-        progress: is told what is being done.
+        data: folders of catalogs for figures 4 to 6 and 11 to 13. Without any, four small ones are built for the
+            figures that show measurements, while 11 and 12 simulate round numbers shaped after the paper's.
+        progress: called with what is being done.
     """
     return with_paper(number, _FIGURES[number](data, progress))
 
@@ -62,7 +62,7 @@ def draw(number: int, found: dict[str, Any], path: Path) -> None:
 
 
 def _curves(data: Sequence[Path], progress: Progress, points: Callable[[Variant], dict[str, float]]) -> dict[str, Any]:
-    """By model, what each variant on the device has."""
+    """Return the accuracy and the given figures of each variant on the device, by model."""
     from benchmarks.catalog.day_catalogs import build_catalogs
 
     with tempfile.TemporaryDirectory(prefix="cacheinf_paper") as scratch:
@@ -79,15 +79,15 @@ def _curves(data: Sequence[Path], progress: Progress, points: Callable[[Variant]
 
 
 def figure_4(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Memory against accuracy, and how many times less memory a loss of 4 % of the accuracy leaves."""
+    """Measure memory against accuracy, and how many times less memory suffices if 4 % of the accuracy may be lost."""
     curves = _curves(data, progress, lambda v: {"memory_mb": v.costs[Place.DEVICE].memory_bytes / 1e6})
     return {"curves": curves, "times_less": {m: _times_less(points, "memory_mb") for m, points in curves.items()}}
 
 
 def figure_5(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Energy for executing and for loading against accuracy, and how many times the one the other is.
+    """Measure the energy of executing and of loading against accuracy, and the ratio of loading to executing.
 
-    Also how many times less energy for executing a loss of 4 % of the accuracy leaves.
+    The result also has how many times less energy for executing suffices where 4 % of the accuracy may be lost.
     """
 
     def points(variant: Variant) -> dict[str, float]:
@@ -104,7 +104,7 @@ def figure_5(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
 
 
 def figure_6(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Latency against accuracy: on the device, of loading, and in the cloud."""
+    """Measure latency against accuracy: on the device, for loading, and in the cloud."""
 
     def points(variant: Variant) -> dict[str, float]:
         device, cloud = variant.costs[Place.DEVICE], variant.costs.get(Place.CLOUD)
@@ -122,7 +122,7 @@ def figure_6(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
 
 
 def figure_10(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """What specialised and shared models take, and how accurate they are (mean, least and most over the skews)."""
+    """Measure the cost and the accuracy (mean, least and most over the skews) of specialised and shared models."""
     from benchmarks.catalog.heads import run_heads_benchmark
     from benchmarks.catalog.specialise import run_specialisation_benchmark
     from cacheinf_ros.energy.power_model import PowerModel
@@ -147,21 +147,21 @@ def figure_10(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
 
 
 def figure_11(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Caching by load rate."""
+    """Simulate caching of variants at each load rate."""
     from benchmarks.catalog.simulated_days import run_figure_11
 
     return run_figure_11(_setting(data), progress)
 
 
 def figure_12(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Where to execute, as ever more models are specialised."""
+    """Simulate the policies of where to execute, as ever more models are specialised."""
     from benchmarks.catalog.simulated_days import run_figure_12
 
     return run_figure_12(_setting(data), progress)
 
 
 def figure_13(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """A day of real nodes."""
+    """Run a day of real nodes."""
     from benchmarks.catalog.day import Day, run_day
 
     return run_day(Day(folders=data), progress)
@@ -178,14 +178,14 @@ def _setting(data: Sequence[Path]) -> Setting:
 
 
 def _times_less(points: Sequence[Mapping[str, Any]], key: str) -> float:
-    """How many times less than the original the least takes that loses at most 4 % of its accuracy."""
+    """Return by how many times the cheapest variant that loses at most 4 % of the accuracy undercuts the original."""
     original = next(point for point in points if point["variant"] == Recipe().name)
     enough = [point[key] for point in points if point["accuracy"] >= (1 - _LOSS) * original["accuracy"]]
     return float(original[key] / min(enough)) if min(enough) else 1.0
 
 
 def _draw_curves(found: dict[str, Any], path: Path, keys: Mapping[str, str], label: str) -> None:
-    """Points by accuracy, a colour for each model, a marker for each key; the vertical axis is logarithmic."""
+    """Plot points against accuracy: a colour per model, a marker per key, and a logarithmic vertical axis."""
     from matplotlib.figure import Figure
 
     figure_ = Figure(figsize=(6.5, 4.5), layout="constrained")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of ``cacheinf bench catalog``, as figures 11 to 13 of the MCDNN paper."""
+"""Plots of ``cacheinf bench catalog``, in the form of figures 11 to 13 of the MCDNN paper."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SHOWN = (
 
 
 def plot_figure_11(found: dict[str, Any], path: Path) -> None:
-    """By load rate, a line per scheme; bars: standard deviation over traces."""
+    """Plot figure 11 against the load rate: a line per scheme; bars show the standard deviation over traces."""
     _draw(found["schemes"], found["load_rates"], "load rate of the originals", path, scale="linear")
 
 
 def plot_figure_12(found: dict[str, Any], path: Path) -> None:
-    """By the share of models that are specialised or shared, a line per policy and energy of sending."""
+    """Plot figure 12 against the share of specialised or shared models: a line per policy and energy of sending."""
     _draw(found["policies"], found["specialised"], "share of models specialised or shared", path, scale="linear")
 
 
 def plot_day(found: dict[str, Any], path: Path) -> None:
-    """By policy: requests served and refused per second, and what is left of both budgets."""
+    """Plot a day per policy: requests served and refused per second, and what is left of both budgets."""
     from matplotlib.figure import Figure
 
     policies = found["policies"]
@@ -60,7 +60,7 @@ PLOTS: Mapping[str, Callable[[dict[str, Any], Path], None]] = {
     "figure12": plot_figure_12,
     "day": plot_day,
 }
-"""By section of the report."""
+"""The function that draws each section of the report."""
 
 
 def _draw(curves: Mapping[str, Any], across: Sequence[float], label: str, path: Path, *, scale: str) -> None:

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The numbers that MCDNN's text states (Han et al., MobiSys 2016), by table and figure.
 
-The points and curves of its figures are not in the text: of each figure these are only the numbers that it spells out.
+The points and curves of its figures are not in the text: for each figure, only the numbers that it spells out are here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPECIALISING_S: Mapping[str, tuple[float, float, float]] = MappingProxyType(
         "object (A9)": (9.1e4, 123.0, 14.1),
     }
 )
-"""Table 3: seconds of training all weights anew, of re-targeting, and of that with samples forwarded ahead of time."""
+"""Table 3: seconds to train all weights anew, to re-target, and to re-target on samples forwarded in advance."""
 
 FIGURES: Mapping[int, Mapping[str, Stated]] = MappingProxyType(
     {
@@ -96,4 +96,4 @@ NOTES: Mapping[int, str] = MappingProxyType(
         13: NO_NUMBERS,
     }
 )
-"""What is shown below a figure's numbers."""
+"""The note below the numbers of each figure."""

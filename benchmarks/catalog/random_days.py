@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Random days against the oracle: catalogs, loads, connections and budgets that the scheduler does not know before."""
+"""Random days against the oracle: catalogs, loads, connections and budgets that the scheduler does not foresee."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 
 DAY_S = 36_000.0
-_NEAR = 0.98  # of the oracle's accuracy
-_EXACT = 1e-6  # of adding up, J and dollars
+_NEAR = 0.98  # share of the oracle's accuracy
+_EXACT = 1e-6  # tolerance for rounding of sums, J and dollars
 _MB = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomDay:
-    """One day.
+    """One random day.
 
     Attributes:
-        catalogs: of the models.
-        trace: of the requests.
-        connected: whether the cloud is reached at a time.
-        budget: for the day.
-        cache_bytes: of the device's memory.
+        catalogs: the models' catalogs.
+        trace: the requests.
+        connected: tells whether the cloud is reached at a time (s).
+        budget: the budget for the day.
+        cache_bytes: the device's memory.
     """
 
     catalogs: tuple[Catalog, ...]
@@ -50,12 +50,13 @@ class RandomDay:
 
 
 def random_day(seed: int, *, requests: int = 10_000) -> RandomDay:
-    """A day of 2 to 8 models.
+    """Generate a day of 2 to 8 models.
 
     How often each is asked follows Zipf's law with an exponent from 0 to 1.5, and requests for one model come in runs
     of 1 to 20 on average. The cloud is reached all day, never, or by turns of 10 minutes to 2 hours on average. Budgets
-    lie between what the cheapest variants of all models would take on the device and what the originals would; money is
-    from nothing to what they would in the cloud. All originals fit the device's memory, or half of them do.
+    lie between what the cheapest variants of all models would take on the device and what the originals would take
+    there; the money is between nothing and the originals' cost in the cloud. The device's memory holds all originals,
+    or half.
     """
     rng = np.random.default_rng(seed)
     catalogs = tuple(_catalog(f"m{i}", rng) for i in range(rng.integers(2, 9)))
@@ -80,19 +81,19 @@ def random_day(seed: int, *, requests: int = 10_000) -> RandomDay:
 
 
 def live(day: RandomDay, preference: Preference = Preference.ACCURACY) -> Outcome:
-    """Have the scheduler serve it; it expects all models equally often."""
+    """Simulate the day with the scheduler, which expects requests for all models equally often."""
     rate_hz = len(day.trace) / DAY_S / len(day.catalogs)
     demands = [Demand(catalog=catalog, rate_hz=rate_hz) for catalog in day.catalogs]
     return simulate(Scheduler(demands, day.budget, day.cache_bytes, preference=preference), day.trace, day.connected)
 
 
 def best(day: RandomDay) -> float:
-    """What nobody can surpass: see :func:`most_accurate_day`."""
+    """Return the accuracy that no schedule of the day can surpass: see :func:`most_accurate_day`."""
     return most_accurate_day(day.catalogs, day.budget, day.cache_bytes, day.trace, day.connected)
 
 
 def run_random_days(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Random days by our rule and by the paper's, over what nobody can surpass; see :func:`random_day`."""
+    """Compare our rule and the paper's on random days with the oracle's upper bound; see :func:`random_day`."""
     with ExitStack() as stack:
         judged: Iterator[dict[str, Any]] = map(_judged, range(setting.days))
         if setting.workers > 1:
@@ -135,7 +136,7 @@ def _judged(seed: int) -> dict[str, Any]:
 
 
 def _catalog(model: str, rng: np.random.Generator) -> Catalog:
-    """An original and 2 to 7 variants; loading takes 2 to 5 times what a request does, as in the paper's figure 5."""
+    """Make an original and 2 to 7 variants; loading takes 2 to 5 times as much as a request (the paper's figure 5)."""
     accuracy, energy_j, mb = rng.uniform(0.6, 0.99), float(np.exp(rng.uniform(-2, 2))), rng.uniform(20, 500)
     loading, sending_j, dollars = rng.uniform(2, 5), float(np.exp(rng.uniform(-3, 0))), rng.uniform(1e-7, 1e-5)
     falling, variants = rng.uniform(0.05, 0.5), []

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When which model is asked: traces for the simulation of MCDNN's section 6.2."""
+"""Traces of requests to models, for the simulation of MCDNN's section 6.2."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cacheinf_ros.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Requests one after another.
+    """A sequence of requests.
 
     Attributes:
-        times_s: of each, since the trace began; not decreasing.
-        models: asked by each.
+        times_s: the time of each request in seconds since the trace began; not decreasing.
+        models: the model that each request asks for.
     """
 
     times_s: tuple[float, ...]
@@ -29,7 +29,7 @@ class Trace:
             raise ConfigError("a trace needs as many times as models, and times that do not go back")
 
     def __iter__(self) -> Iterator[tuple[float, str]]:
-        """(seconds, model) of each request."""
+        """Yield (seconds, model) of each request."""
         return zip(self.times_s, self.models, strict=True)
 
     def __len__(self) -> int:
@@ -37,14 +37,14 @@ class Trace:
 
 
 def random_trace(models: Sequence[str], *, requests: int, duration_s: float, load_rate: float, seed: int) -> Trace:
-    """Requests at random times, where each asks the model of the one before it, or sometimes another.
+    """Generate requests at random times, each for the model of the request before it, or sometimes for another.
 
     Args:
-        models: that are asked, equally often in the long run.
-        requests: how many.
-        duration_s: within which they come, each at a time that is uniformly distributed.
-        load_rate: in [0, 1], the probability that a request is for another model, whichever, than the one before: how
-            often models have to be paged in where the cache holds one; see :func:`load_rate_of`.
+        models: the models to ask for, equally often in the long run.
+        requests: the number of requests.
+        duration_s: the time within which they come, uniformly distributed.
+        load_rate: in [0, 1], the probability that a request is for any other model than the one before: how often
+            models have to be paged in where the cache holds one; see :func:`load_rate_of`.
         seed: equal arguments give equal traces.
 
     Raises:
@@ -64,15 +64,15 @@ def random_trace(models: Sequence[str], *, requests: int, duration_s: float, loa
 
 
 def load_rate_of(trace: Trace, sizes: Mapping[str, int], cache_bytes: int) -> float:
-    """MCDNN's measure of a trace: the miss rate of a cache, least recently used first, weighted by the missed size.
+    """Return MCDNN's measure of a trace: the miss rate of an LRU cache, weighted by the missed size.
 
     Args:
-        trace: of requests.
+        trace: the requests.
         sizes: bytes of each model; one that is larger than the cache is missed whenever it is asked.
-        cache_bytes: of the cache.
+        cache_bytes: the size of the cache.
 
     Returns:
-        bytes missed of bytes asked for.
+        the bytes that were missed over the bytes that were asked for.
     """
     held: dict[str, int] = {}
     missed = asked = 0

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench catalog``: many models under a budget, as MCDNN's section 6.2.
+"""The sections of ``cacheinf bench catalog``: many models under a budget, as in MCDNN's section 6.2.
 
-Every section of the report is a function in :data:`SECTIONS`: it takes a :class:`Setting` and says what it is at.
+Every section is a function in :data:`SECTIONS`: it takes a :class:`Setting` and a callback that reports progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cacheinf_ros.errors import CatalogError
 
 
 def run_specialisation(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """A specialist for the classes that dominate, in dense and in exact mode; see :mod:`.specialise`."""
+    """Measure a specialist for the dominant classes, in dense and in exact mode; see :mod:`.specialise`."""
     found = {}
     for mode in (Mode.DENSE, Mode.EXACT):
         progress(f"specialisation, {mode.value}")
@@ -28,13 +28,13 @@ def run_specialisation(setting: Setting, progress: Progress) -> dict[str, Any]:
 
 
 def run_heads(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Three attributes on one trunk; see :mod:`.heads`."""
+    """Measure three attributes on one trunk; see :mod:`.heads`."""
     progress("heads on one trunk")
     return run_heads_benchmark()
 
 
 def run_real_day(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Figure 13, with real nodes: a day compressed to two minutes for each policy; see :mod:`.day`."""
+    """Run figure 13 with real nodes: a day compressed to two minutes for each policy; see :mod:`.day`."""
     from benchmarks.catalog import day  # needs ROS, which the other sections do without
 
     return day.run_day(day.Day(folders=setting.folders), progress)
@@ -53,7 +53,7 @@ SECTIONS: Mapping[str, Callable[[Setting, Progress], dict[str, Any]]] = {
 def run_catalog_benchmark(
     setting: Setting, sections: Iterable[str] = SECTIONS, progress: Progress = lambda text: None
 ) -> dict[str, Any]:
-    """The report, by section.
+    """Run the chosen sections, and return the report by section.
 
     Raises:
         CatalogError: there is no such section.

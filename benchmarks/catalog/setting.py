@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What ``cacheinf bench catalog`` simulates."""
+"""The settings of what ``cacheinf bench catalog`` simulates."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from benchmarks.catalog.paper_catalogs import paper_catalogs
 from cacheinf_ros.catalog.variant import Catalog
 
 Progress = Callable[[str], None]
-"""Takes a line that says what is being done."""
+"""A callback that takes a line of text about what is being done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is simulated.
+    """The settings of the simulation.
 
     Attributes:
-        catalogs: of the kinds of models; those of :func:`paper_catalogs` without any.
-        folders: of catalogs, for the day of real nodes; without any, small ones are built.
-        copies: models of each kind, so that they do not all fit the cache.
-        requests, duration_s: of a trace, and when the budget ends.
-        traces: for each point of a figure.
-        cache_bytes: of the device's memory.
+        catalogs: one per kind of model; without any, those of :func:`paper_catalogs`.
+        folders: folders of catalogs for the day of real nodes; without any, small ones are built.
+        copies: how many models there are of each kind, so that they do not all fit the cache.
+        requests, duration_s: number of requests in a trace, and its length, after which the budget ends.
+        traces: number of traces for each point of a figure.
+        cache_bytes: the device's memory for variants.
         energy_j, money: the budget (the authors': 5 Wh, and 2 dollars a month).
-        load_rates: see :func:`random_trace`; for figure 11.
-        load_rate: for figure 12.
-        sending_j: energy for sending and receiving a request, of figure 12.
+        load_rates: the load rates of figure 11; see :func:`random_trace`.
+        load_rate: the load rate of figure 12.
+        sending_j: for figure 12, the energies for sending and receiving a request.
         sending_budget_j: the battery of figure 12: a quarter of 2 Ah at 3.7 V.
-        specialised: shares of the models that are specialised or shared, of figure 12.
-        days: random ones against the oracle.
-        workers: processes.
+        specialised: for figure 12, the shares of the models that are specialised or shared.
+        days: number of random days that are compared with the oracle.
+        workers: number of processes.
     """
 
     catalogs: Sequence[Catalog] = ()
@@ -54,7 +54,7 @@ class Setting:
 
     @property
     def models(self) -> tuple[Catalog, ...]:
-        """That are asked."""
+        """The catalogs of all models that are asked: :attr:`copies` of each kind, numbered from 1."""
         kinds = self.catalogs or paper_catalogs()
         return tuple(
             replace(catalog, model=f"{catalog.model}_{copy + 1}") for catalog in kinds for copy in range(self.copies)

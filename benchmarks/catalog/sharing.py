@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which of several models on one stream share operators, as MCDNN's section 5.2.2 finds it out."""
+"""Finds which of several models on one stream share operators, as MCDNN's section 5.2.2 does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cacheinf_ros.graph import Model
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sharing:
-    """How models on one stream are run.
+    """How models on one stream are grouped.
 
     Attributes:
-        groups: models that share operators.
-        apart: (model, why) of those that share none.
+        groups: merged models that share operators.
+        apart: (model, reason) of those that share none.
     """
 
     groups: tuple[SharedModel, ...]
@@ -26,10 +26,10 @@ class Sharing:
 
 
 def find_sharing(models: Sequence[Model]) -> Sharing:
-    """Put together what can be shared; a model joins the first group with which it has a convolution in common.
+    """Group models that can share operators; a model joins the first group with which it has a convolution in common.
 
     Args:
-        models: on the same stream, all wanted for every frame: whatever is merged runs together.
+        models: models on the same stream, all wanted for every frame: whatever is merged runs together.
 
     Raises:
         CatalogError: two models have one name.
@@ -55,7 +55,8 @@ def find_sharing(models: Sequence[Model]) -> Sharing:
 def use_same_kernels(shared: SharedModel, together: Engine, apart: Engine) -> None:
     """Let a member's own engine compute with the kernels that the shared model's engine chose.
 
-    Each engine chooses by what it measured, and kernels round differently: without this outputs may differ by that.
+    Each engine chooses by what it measured, and kernels round differently; without this the outputs may differ by
+    rounding.
     """
     names, curves = shared.merged.names[apart.model.name], together.cost.curves
     chosen = {name: curves[names[name]].switch_from for name in apart.cost.curves if names[name] in curves}

@@ -28,29 +28,29 @@ _SPECIAL_J, _SPECIAL_BYTES = 0.1, 10**6
 
 
 class Scheme(Enum):
-    """Which variants there are to choose from, and by which rule."""
+    """The variants that there are to choose from, and the rule that chooses."""
 
     ORIGINAL = "original"
     BEST = "best"
-    ALL = "all"  # by the paper's rule
-    PLANNED = "planned"  # all, by ours
+    ALL = "all"  # chosen by the paper's rule
+    PLANNED = "planned"  # all variants, chosen by our rule
 
     @property
     def preference(self) -> Preference:
-        """What the scheduler prefers."""
+        """The preference that the scheduler is given."""
         return Preference.ACCURACY if self is Scheme.PLANNED else Preference.MCDNN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedDay:
-    """One trace under one regime.
+    """One trace under one set of rules.
 
     Attributes:
-        setting: of requests and budgets.
-        models: with the variants that there are.
-        preference: of the scheduler.
-        connected: whether the cloud is reached, all day.
-        load_rate, seed: of the trace, see :func:`random_trace`.
+        setting: the requests and budgets.
+        models: the models' catalogs, with the variants that may be chosen.
+        preference: the scheduler's preference.
+        connected: whether the cloud is reached, for the whole day.
+        load_rate, seed: arguments of the trace, see :func:`random_trace`.
     """
 
     setting: Setting
@@ -62,7 +62,7 @@ class SimulatedDay:
 
 
 def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
-    """Simulate it; what happened, and how many seconds of processor time that took."""
+    """Simulate the day; return what happened and the processor time (s) that the simulation took."""
     setting, names = day.setting, [catalog.model for catalog in day.models]
     trace = trace_of(setting, names, day.load_rate, day.seed)
     rate_hz = setting.requests / setting.duration_s / len(names)
@@ -78,14 +78,14 @@ def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
 
 
 def trace_of(setting: Setting, names: Sequence[str], load_rate: float, seed: int) -> Trace:
-    """A day's requests."""
+    """Generate a day's requests."""
     return random_trace(names, requests=setting.requests, duration_s=setting.duration_s, load_rate=load_rate, seed=seed)
 
 
 def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Requests served, energy per request and accuracy by load rate, for the schemes; the device is alone.
+    """Simulate requests served, energy per request and accuracy by load rate for each scheme, without a cloud.
 
-    The load rate is that of the originals, by :func:`load_rate_of` on the first day of each point.
+    The reported load rate is that of the originals, by :func:`load_rate_of` on the first day of each point.
     """
     models = setting.models
     points = {
@@ -113,8 +113,10 @@ def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
 
 
 def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Requests served as ever more models are specialised or shared, by what sending takes, for the policies of where
-    to execute; the cloud is always reached, and the battery holds :attr:`Setting.sending_budget_j`.
+    """Simulate the requests served as ever more models are specialised or shared, by sending energy and by policy.
+
+    The policies choose where to execute. The cloud is always reached, and the battery holds
+    :attr:`Setting.sending_budget_j`.
     """
     poor = replace(setting, energy_j=setting.sending_budget_j)
     points = {
@@ -139,9 +141,10 @@ def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
 
 
 def specialised(models: Sequence[Catalog], share: float) -> list[Catalog]:
-    """So many of the models, the first of every kind first, get a variant as specialising or sharing gives it.
+    """Give a share of the models, the first of every kind first, a variant such as specialising or sharing yields.
 
-    As accurate as the original, it takes a tenth of a joule and a megabyte, as the paper's figure 10 has it of both.
+    It is as accurate as the original and takes a tenth of a joule and a megabyte, as the paper's figure 10 has it for
+    both.
     """
     order = sorted(range(len(models)), key=lambda i: (models[i].model.rpartition("_")[2], i))
     chosen = set(order[: round(share * len(models))])
@@ -156,7 +159,7 @@ def _with_special(catalog: Catalog) -> Catalog:
 
 
 def of_scheme(catalog: Catalog, scheme: Scheme, setting: Setting) -> Catalog:
-    """The catalog with the variants that the scheme allows."""
+    """Return the catalog with the variants that the scheme allows."""
     if scheme is Scheme.ORIGINAL:
         return replace(catalog, variants=(original_of(catalog),))
     if scheme is Scheme.BEST:
@@ -165,14 +168,14 @@ def of_scheme(catalog: Catalog, scheme: Scheme, setting: Setting) -> Catalog:
 
 
 def original_of(catalog: Catalog) -> Variant:
-    """The variant that nothing was done to."""
+    """Return the catalog's unmodified variant."""
     return next(variant for variant in catalog.variants if not variant.technique)
 
 
 def at_the_knee(catalog: Catalog, cache_bytes: int) -> Variant:
-    """The variant at the knee of the catalog's curve of accuracy over the logarithm of memory (the paper's figure 4).
+    """Return the variant at the knee of accuracy over the logarithm of memory (the paper's figure 4).
 
-    That is the one on the curve that lies farthest above the line between its ends, both axes from 0 to 1.
+    The knee is the point of the curve farthest above the line between its ends, with both axes scaled from 0 to 1.
     """
     points = sorted(
         ((v.costs[Place.DEVICE].memory_bytes, v.accuracy, v) for v in catalog.variants if Place.DEVICE in v.costs),
@@ -190,7 +193,7 @@ def at_the_knee(catalog: Catalog, cache_bytes: int) -> Variant:
 
 
 def with_sending(catalog: Catalog, sending_j: float) -> Catalog:
-    """The catalog where a request that leaves the device takes so much more energy."""
+    """Return the catalog where a request that leaves the device takes ``sending_j`` more joules."""
 
     def changed(place: Place, cost: Cost) -> Cost:
         return cost if place is Place.DEVICE else replace(cost, energy_j=cost.energy_j + sending_j)
@@ -207,7 +210,7 @@ def with_sending(catalog: Catalog, sending_j: float) -> Catalog:
 def _run(
     points: Mapping[tuple[str, str], SimulatedDay], setting: Setting, progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """Figures by contender and point, each over all traces; the traces are the same for all contenders."""
+    """Return the figures by contender and point, each over all traces; all contenders get the same traces."""
     days = [replace(day, seed=seed) for day in points.values() for seed in range(setting.traces)]
     found: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
@@ -224,7 +227,7 @@ def _run(
 
 
 def figures(results: Sequence[tuple[Outcome, float]]) -> dict[str, Any]:
-    """Means over traces, and standard deviations of what the paper's figures show."""
+    """Return means over traces, and standard deviations of what the paper's figures show."""
     outcomes = [outcome for outcome, _ in results]
     places: Counter[Place] = sum((outcome.places for outcome in outcomes), Counter())
     served = max(1, sum(places.values()))

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A trace of requests served by the scheduler, without a robot: MCDNN's section 6.2.
+"""Simulates how the scheduler serves a trace of requests, without a robot: MCDNN's section 6.2.
 
-What a request takes is what the catalog predicts. What is loaded in the background is there before the next request.
+Each request takes what the catalog predicts. What is loaded in the background is there before the next request.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cacheinf_ros.catalog.variant import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A request of the trace.
+    """A request of the trace, and how it was served.
 
     Attributes:
-        time_s: since the trace began.
-        decision: how it was served.
-        update: loaded in the background after it; None: nothing.
-        energy_j, money: that both took.
+        time_s: seconds since the trace began.
+        decision: the scheduler's choice for the request.
+        update: what was loaded in the background afterwards; None: nothing.
+        energy_j, money: what the request and the update took together.
     """
 
     time_s: float
@@ -36,15 +36,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a trace.
+    """The totals of a simulated trace.
 
     Attributes:
-        requests, served: how many there were, and how many of them were not refused.
-        accuracy: mean over those that were served; 0 where none was.
-        energy_j, money: taken in all.
-        loads: variants that were loaded.
-        places: of the requests that were served.
-        refused: requests, by reason.
+        requests, served: number of requests, and how many of them were not refused.
+        accuracy: mean over the requests that were served; 0 where none was.
+        energy_j, money: what all requests and loads took.
+        loads: number of variants that were loaded.
+        places: number of served requests by the place that served them.
+        refused: number of refused requests by reason.
     """
 
     requests: int
@@ -58,27 +58,27 @@ class Outcome:
 
     @property
     def energy_per_request_j(self) -> float:
-        """What a request took that was served, loading included; 0 where none was."""
+        """The energy (J) per served request, loading included; 0 where none was served."""
         return self.energy_j / self.served if self.served else 0.0
 
     @property
     def accuracy_of_all(self) -> float:
-        """Mean over all requests, where a refused one is wrong."""
+        """The mean accuracy over all requests, where a refused one counts as wrong."""
         return self.accuracy * self.served / self.requests if self.requests else 0.0
 
 
 def always(time_s: float) -> bool:
-    """Connected to the cloud at any time."""
+    """Return True: the cloud is reached at any time."""
     return True
 
 
 def never(time_s: float) -> bool:
-    """Connected to the cloud at no time."""
+    """Return False: the cloud is reached at no time."""
     return False
 
 
 def steps(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool] = always) -> Iterator[Step]:
-    """Serve one request after another; ``connected``: whether the cloud is reached at a time of the trace."""
+    """Serve one request after another; ``connected`` tells whether the cloud is reached at a time (s) of the trace."""
     for time_s, model in trace:
         is_connected = connected(time_s)
         decision = scheduler.choose(model, time_s, connected=is_connected)
@@ -95,7 +95,7 @@ def steps(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool]
 
 
 def simulate(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool] = always) -> Outcome:
-    """Serve all requests of a trace, and sum up."""
+    """Serve all requests of a trace, and return the totals."""
     served = loads = 0
     accuracy = energy_j = money = 0.0
     places: Counter[Place] = Counter()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A camera that mostly sees few of the classes that scenenames knows, and what is to be learned before."""
+"""A camera that mostly sees few of the classes that scenenames knows, and training sets for such a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seen:
-    """A frame.
+    """A frame with its class.
 
     Attributes:
         label: index into :data:`PHOTOGRAPHS`, the classes of scenenames.
@@ -33,7 +33,7 @@ class Seen:
 
 
 class SkewedCamera:
-    """Looks at one photograph after the other; a stream without end whose skew can be changed."""
+    """A camera that looks at one photograph after the other: an endless stream whose skew can be changed."""
 
     def __init__(self, size: tuple[int, int], seed: int, preset: MotionPreset = MotionPreset.FIXED) -> None:
         config = SceneConfig(preset=preset, seed=seed, size=size, frames=_LONGEST, objects=3)
@@ -42,7 +42,7 @@ class SkewedCamera:
         self._index = 0
 
     def look(self, frames: int, chances: Mapping[int, float]) -> Iterator[Seen]:
-        """The next frames, with the chance of each class."""
+        """Yield the next frames, whose photographs are drawn with the given chance of each class."""
         labels, chance = list(chances), np.array(list(chances.values()))
         label = labels[0]
         for number in range(frames):
@@ -53,7 +53,7 @@ class SkewedCamera:
 
 
 def chances(dominating: Sequence[int], share: float) -> dict[int, float]:
-    """By class: the dominating ones make up a share, alike; the others the rest."""
+    """Return the chance of each class: the dominating ones share ``share`` equally, the others share the rest."""
     others = [label for label in range(len(PHOTOGRAPHS)) if label not in dominating]
     return {label: share / len(dominating) for label in dominating} | {
         label: (1 - share) / len(others) for label in others
@@ -61,6 +61,6 @@ def chances(dominating: Sequence[int], share: float) -> dict[int, float]:
 
 
 def learned(generic: Model, trunks: Sequence[Model], scenes: int, seed: int = 0) -> list[TrainingSet]:
-    """Training sets of built-in scenes, four frames of each, in the light of the stream, for every trunk."""
+    """Make a training set per trunk: built-in scenes, four frames of each, in the light of the stream."""
     samples = scene_samples(scenes, 4, generic.input_size, seed, lights=("bright",))
     return training_sets(generic, trunks, samples, _LABEL)

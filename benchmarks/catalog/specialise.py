@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a specialist gains while few classes dominate, how it comes, and how it goes (MCDNN, section 5.2.1)."""
+"""Measures what a specialist gains while few classes dominate, how it is made, and when it is withdrawn.
+
+This is MCDNN's section 5.2.1.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.runner import Runner
 
-_MOST_FRAMES = 2000  # until something happens that must
+_MOST_FRAMES = 2000  # the most frames to wait for a skew to be seen, or for a specialist to be withdrawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """Keeps what a phase took, frame by frame."""
+    """The times and answers of a phase, frame by frame."""
 
     chain_ms: list[float] = field(default_factory=list)
     generic_ms: list[float] = field(default_factory=list)
@@ -78,15 +81,15 @@ def run_specialisation_benchmark(
     seed: int = 3,
     weights: Path | None = None,
 ) -> dict[str, Any]:
-    """Show scenenames a stream in which few classes dominate, then one in which all are alike.
+    """Show scenenames a stream in which few classes dominate, then one in which all are equally frequent.
 
-    A specialist is made by a thread beside the frames, which keep coming at their rate. The generic model alone answers
-    every frame too, in turn with the chain: the same frames, the same cache maps.
+    A specialist is made by a background thread while frames keep coming at their rate. The generic model alone answers
+    every frame too, taking turns with the chain: on the same frames and the same cache maps.
 
     Args:
-        dominating: the classes, and ``share``: of the frames, that they make up together.
-        frames: to compare on, with the specialist.
-        scenes: built-in scenes to learn from, ahead of time.
+        dominating: the dominating classes; ``share`` is the share of the frames that they make up together.
+        frames: number of frames to compare on, with the specialist.
+        scenes: number of built-in scenes to learn from, ahead of time.
 
     Raises:
         CatalogError: no specialist was made, or none was withdrawn.
@@ -168,7 +171,10 @@ class _Run:
     def _prepare(
         self, order: Prepare, skewed: Mapping[int, float], log: _Log
     ) -> tuple[Specialist | Rejected | None, float, float]:
-        """Make the specialist in a thread of its own, while frames come at their rate."""
+        """Make the specialist in a thread of its own, while frames come at their rate.
+
+        Returns the outcome, and the seconds of wall-clock and of processor time that it took.
+        """
         assert self._trunk is not None
         samples, small_ms, generic_ms = self._sets[self._trunk], self._took_ms[self._trunk], self._took_ms[""]
         took: list[float] = []
@@ -188,7 +194,7 @@ class _Run:
         return made[0], took[0], took[1]
 
     def _watch(self, frames: Iterator[Seen], log: _Log) -> Prepare | Withdraw | None:
-        """Answer frames until there is an order."""
+        """Answer frames until the specialiser gives an order, and return the order; None where it gave none."""
         for seen in frames:
             self._data_s += 1 / self._setting.fps
             result = self._answer(seen, log)
@@ -252,10 +258,10 @@ class _Run:
 
 
 def _unheard(name: str, text: str) -> None:
-    """Diagnostics that nobody reads here."""
+    """Ignore diagnostics, which nobody reads here."""
 
 
 def _cheapest(candidates: Sequence[Candidate]) -> str | None:
-    """The trunk to specialise: of those on the front the one with the least cost; None: the model alone is better."""
+    """Return the cheapest trunk on the Pareto front; None where the generic model alone is better."""
     front = [each for each in candidates if each.is_specialised and not is_dominated(each, candidates)]
     return min(front, key=lambda each: each.cost).name if front else None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How long it takes to specialise: MCDNN's table 3."""
+"""Measures how long it takes to specialise a model: MCDNN's table 3."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
 
 _STEPS = 5
-_GENERIC_MS = 1e6  # so slow that any specialist is worth having: the time to make one is asked, not its use
+_GENERIC_MS = 1e6  # so slow that any specialist is worth having: here only the time to make one matters
 
 
 def specialising_times(reference: str = "scenenames", *, scenes: int = 180, seed: int = 3) -> dict[str, Any]:
-    """Specialise a model that tells classes apart, by every small trunk, to seven of its classes.
+    """Specialise a classifier to seven of its classes, with every small trunk.
 
     Args:
-        reference: of the model.
-        scenes: built-in ones, four frames of each: to learn from, and every fourth of a photograph to judge by.
-        seed: of them.
+        reference: the model, see :func:`load_model`.
+        scenes: number of built-in scenes, four frames of each: to learn from, and every fourth of a photograph to judge
+            by.
+        seed: the scenes' seed.
 
     Returns:
-        seconds of training all of the model's weights for one pass over the samples (full training takes many), and by
-        trunk of the output layer alone, and of that with the samples forwarded ahead of time.
+        seconds of training all of the model's weights for one pass over the samples (full training takes many); and, by
+        trunk, of training the output layer alone, and of that with the samples forwarded ahead of time.
 
     Raises:
-        CatalogError: nothing was trained, as there are too few samples.
+        CatalogError: no specialist was made, as there are too few samples.
     """
     model = load_model(reference)
     shown = list(scene_samples(scenes, 4, model.input_size, seed, lights=("bright",)))

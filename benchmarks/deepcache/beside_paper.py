@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What was measured for a figure, in the quantities of the numbers that DeepCache's text states of it."""
+"""Puts what was measured for a figure next to the numbers that DeepCache's text states for it, in their quantities."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from benchmarks.papers.stated import NOTE, PAPER, Ours, beside, extremes
 
 Rows = Sequence[Mapping[str, Any]]
 _CACHES = (DEEPCACHE, DEEPMON)
-_OF_CONVOLUTIONS = 12  # the figure that leaves other layers out
-_IMAGES = 10  # on which REC_3 saves so many joules
-_THIRD = 2  # among the convolutions, from 0 on
+_OF_CONVOLUTIONS = 12  # the figure that shows convolutions only
+_IMAGES = 10  # the number of images on which the paper states the joules saved for REC_3
+_THIRD = 2  # index of the third convolution
 _DEFAULT, _SMALLEST = "20", "2"  # the paper's threshold, and the smallest block here
 
 
 def with_paper(number: int, rows: Rows, network: str | None = None) -> dict[str, Any]:
-    """Put what the paper's text states of a figure beside its rows, for the report.
+    """Put what the paper's text states about a figure next to its rows, for the report.
 
-    ``network``: the only one that was measured, where the user chose it; None: the figure's.
+    ``network`` is the only one that was measured, where the user chose one; None stands for the figure's networks.
     """
     shown = [row for row in rows if row["type"] == "conv"] if number == _OF_CONVOLUTIONS else rows
     found: dict[str, Any] = {"rows": list(shown)}

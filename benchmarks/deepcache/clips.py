@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The clips that are measured: built-in scenes, or the user's in folders named after their classes."""
+"""The clips to measure on: built-in scenes, or the user's clips in folders named after their classes."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from cacheinf_ros.sources import open_source
 from cacheinf_ros.sources.folder import IMAGE_SUFFIXES
 
 SCENES = ("scene:fixed", "scene:handheld", "scene:pan", "scene:forward")
-"""What is measured where the user names no folder."""
+"""The sources that are measured where the user names no folder."""
 _LAYOUT = "expected FOLDER/CLASS/CLIP, a clip being a video or a folder of pictures, or FOLDER/CLIP/PICTURE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """A recording.
+    """A recording with its class.
 
     Attributes:
-        label: its class: what it shows; of a built-in scene its name.
-        source: as :func:`open_source` takes it.
+        label: the class of what it shows; a built-in scene's is its name.
+        source: a source for :func:`open_source`.
     """
 
     label: str
     source: str
 
     def images(self, count: int) -> list[NDArray[np.uint8]]:
-        """The first frames, uint8 [height, width, 3] each."""
+        """Read the first frames, each uint8 [height, width, 3]."""
         return [frame.image for frame in islice(open_source(self.source), count)]
 
 
 def clips_in(folder: Path | None, *, per_class: int = 1) -> list[Clip]:
-    """The clips of a folder as UCF101 has them, ``CLASS/CLIP.avi``, or as DAVIS has them, ``CLIP/0001.jpg``.
+    """Find the clips of a folder that is laid out like UCF101, ``CLASS/CLIP.avi``, or DAVIS, ``CLIP/0001.jpg``.
 
     Args:
-        folder: None: the built-in scenes.
-        per_class: how many of each class are taken, the first by name.
+        folder: the folder; None: the built-in scenes.
+        per_class: how many clips of each class are taken, the first by name.
 
     Raises:
-        SourceError: there is none.
+        SourceError: there are no clips.
     """
     if folder is None:
         return [Clip(label=source.partition(":")[2], source=source) for source in SCENES]

@@ -27,13 +27,13 @@ WARM_UP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
-    """What an engine says to a frame.
+    """An engine's result for a frame.
 
     Attributes:
-        outputs: one after the other, flattened.
-        matching_ms, total_ms: what that took; matching is part of the total.
-        reused: share of the frame's blocks.
-        layer_us: microseconds by operator's output.
+        outputs: the model's outputs, flattened and concatenated.
+        matching_ms, total_ms: time for matching and for all; matching is part of the total.
+        reused: share of the frame's blocks that was reused.
+        layer_us: microseconds of each operator, by the name of its output.
     """
 
     outputs: NDArray[np.float32]
@@ -44,10 +44,10 @@ class Answer:
 
 
 class PaperEngine:
-    """A model, and what finds for each frame what of it is in the cache.
+    """A model with one of the paper's caches.
 
     Attributes:
-        engine: the package's, without what it knows beyond the paper: it never falls back to dense execution.
+        engine: the package's engine, without what the paper does not have: it never falls back to dense execution.
     """
 
     def __init__(self, name: str, model: Model, matching: MatchingConfig | None = None, *, threads: int = 1) -> None:
@@ -55,7 +55,7 @@ class PaperEngine:
 
         Args:
             name: :data:`NO_CACHE`, :data:`DEEPMON` or :data:`DEEPCACHE`.
-            matching: threshold, block size, expiry and so on; None: the paper's.
+            matching: threshold, block size, expiry and so on; None: the paper's settings.
         """
         matching = matching or matching_for(Mode.DEEPCACHE)
         mode = Mode.DENSE if name == NO_CACHE else Mode.DEEPCACHE
@@ -71,12 +71,12 @@ class PaperEngine:
             self._find, self._forget = stream.match, stream.reset
 
     def begin(self) -> None:
-        """Begin another clip."""
+        """Forget the frames so far, to begin another clip."""
         self._forget("another clip")
         self.engine.reset()
 
     def run(self, image: Image) -> Answer:
-        """Answer to a frame, which is resized to the model's input before the clock starts."""
+        """Run the model on a frame, which is resized to the model's input before the clock starts."""
         image = self._resize(image)
         started = time.perf_counter_ns()
         cache_map = self._find(image)
@@ -93,7 +93,7 @@ class PaperEngine:
 
 
 class _SamePlace:
-    """DeepMon's cache: blocks at the same place whose histograms are alike, until it expires."""
+    """DeepMon's cache: it reuses blocks at the same place whose histograms are alike, until it expires."""
 
     def __init__(self, engine: Engine, matching: MatchingConfig) -> None:
         self._engine, self._expiry = engine, matching.expiry or DEEPCACHE_EXPIRY

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Figure 9: what it takes to match the feature maps of inner layers too, instead of the frame alone."""
+"""Figure 9: the time for matching the feature maps of inner layers too, instead of the frame alone."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from cacheinf_ros.matching import MatchingConfig, make_matcher, matching_for
 from cacheinf_ros.mode import Mode
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""The input of so many of the convolutions is matched, from the first on."""
+"""For each row of the figure, the share of the convolutions, from the first on, whose input is matched."""
 _SMALLEST_BLOCK = 2
 _PLANES = 3  # channels that the matcher looks at together
 
 
 def inner_matching(network: str, clip: Clip, *, frames: int) -> list[dict[str, Any]]:
-    """Milliseconds per frame of matching: of the frame alone, and of the first maps that convolutions read as well.
+    """Measure the time of matching: of the frame alone, and of the first maps that convolutions read as well.
 
-    Maps are made bytes before the clock starts, and matched three channels at a time like the frame, with blocks
-    and reach as much smaller as they are.
+    Returns rows with milliseconds per frame, and their ratio to the frame's. Maps are quantised to bytes before the
+    clock starts, and matched three channels at a time like the frame, with block size and search range scaled to the
+    map.
     """
     engine = PaperEngine(NO_CACHE, load_network(network))
     maps = _read_by_convolutions(engine.engine.program.layout)
@@ -53,14 +54,14 @@ def inner_matching(network: str, clip: Clip, *, frames: int) -> list[dict[str, A
 
 
 def _read_by_convolutions(layout: Layout) -> list[str]:
-    """The model's input first; without single pixels, in which nothing can be matched."""
+    """List the maps that convolutions read, the model's input first, without maps that are too small for a block."""
     names = [o.inputs[0] for o in layout.operators if isinstance(o, Conv)]
     found = dict.fromkeys([layout.graph.input, *names])
     return [name for name in found if min(layout.spec(name).size) >= _SMALLEST_BLOCK]
 
 
 def _planes(engine: PaperEngine, name: str) -> list[NDArray[np.uint8]]:
-    """uint8 [height, width, 3] of the channels of a map, three by three, spread over its range."""
+    """Return a map's channels in groups of three, as images uint8 [height, width, 3] stretched to the map's range."""
     values = engine.engine.program.maps[name].image[0].numpy()
     low, high = float(values.min()), float(values.max())
     levels = ((values - low) * (255 / max(high - low, 1e-9))).astype(np.uint8).transpose(1, 2, 0)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Table 2 and figure 8: what of a reusable rectangle a layer leaves, by the paper's rules and by this engine."""
+"""Table 2 and figure 8: how a layer shrinks a reusable rectangle, by the paper's rules and by this engine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cacheinf_ros.graph.window import Window
 
 Rectangle = tuple[int, int, int, int]  # x, y, width, height
 REGION: Rectangle = (100, 100, 100, 40)
-"""Figure 8 has it, in a picture of 227 x 227."""
+"""The reusable rectangle of figure 8, in a picture of 227 x 227."""
 _BEFORE: Rectangle = (120, 120, 100, 40)
 _SIDE = 227
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliding:
-    """A layer with a window: a convolution, a pooling, or normalisation within a channel."""
+    """A layer with a sliding window: a convolution, a pooling, or normalisation within a channel."""
 
     name: str
     kernel: int
@@ -30,13 +30,13 @@ class Sliding:
     padding: int = 0
 
     def by_rule(self, region: Rectangle) -> Rectangle:
-        """By table 2, and one more in each direction as in figure 8: without that its own example does not come out."""
+        """Return what table 2 leaves reusable, plus one pixel per direction, without which figure 8's example fails."""
         first = [-(-(start + self.padding) // self.stride) for start in region[:2]]
         sides = [(side - self.kernel) // self.stride + 1 for side in region[2:]]
         return first[0], first[1], sides[0], sides[1]
 
     def by_engine(self, region: Rectangle, side: int = _SIDE) -> Rectangle:
-        """The pixels of which the engine finds that they read nothing else."""
+        """Return the rectangle of outputs that, by this engine, read nothing but the region."""
         out = (side + 2 * self.padding - self.kernel) // self.stride + 1
         table = TapTable.of_window(
             Window(in_size=(side, side), out_size=(out, out), kernel=(self.kernel,) * 2, stride=(self.stride,) * 2,
@@ -54,11 +54,14 @@ LAYERS = (
     Sliding(name="LRN across channels", kernel=1),
     Sliding(name="others (activations)", kernel=1),
 )
-"""A fully connected layer and softmax leave nothing, and a concatenation what all its inputs have, here as there."""
+"""The layers of table 2 that are compared; for the others the paper and this engine agree.
+
+A fully connected layer and softmax leave nothing reusable, and a concatenation what is reusable in all its inputs.
+"""
 
 
 def rules() -> list[dict[str, Any]]:
-    """Table 2: (x, y, width, height) that each layer leaves of :data:`REGION`."""
+    """Compute table 2: the rectangle (x, y, width, height) of :data:`REGION` that each layer leaves reusable."""
     return [
         {"layer": layer.name, "paper": str(_paper(layer)), "ours": str(layer.by_engine(REGION))} for layer in LAYERS
     ]
@@ -66,12 +69,12 @@ def rules() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A map of figure 8's example: the frame, or what a layer writes.
+    """A feature map of figure 8's example: the frame, or a layer's output.
 
     Attributes:
-        side: of the map, in pixels.
-        reusable: the rectangle of it that is reusable.
-        copied_from: where that was on the frame before.
+        side: the map's side, in pixels.
+        reusable: the map's reusable rectangle.
+        copied_from: where that rectangle was on the frame before.
     """
 
     name: str
@@ -81,7 +84,7 @@ class Stage:
 
 
 def example() -> list[Stage]:
-    """Figure 8: the frame, and what is behind the convolution and the pooling; the activation changes nothing."""
+    """Compute figure 8: the frame, and the maps after convolution and pooling; the activation changes nothing."""
     stages = [Stage(name="frame", side=_SIDE, reusable=REGION, copied_from=_BEFORE)]
     for layer in LAYERS[:2]:
         last = stages[-1]
@@ -97,7 +100,7 @@ def example() -> list[Stage]:
 
 
 def propagated() -> list[dict[str, Any]]:
-    """Figure 8: the rectangle behind each layer of its example, on the frame and where it was in the one before."""
+    """List figure 8's rectangle after each layer of its example, with its place on the frame before."""
     return [
         {
             "behind": stage.name,
@@ -110,13 +113,13 @@ def propagated() -> list[dict[str, Any]]:
 
 
 def _paper(layer: Sliding) -> Rectangle:
-    """The paper has one rule for normalisation, as if it were always within a channel."""
+    """Return the rectangle by the paper's only rule for normalisation, which assumes that it is within a channel."""
     if layer.name != "LRN across channels":
         return layer.by_rule(REGION)
     return Sliding(name="", kernel=5, padding=2).by_rule(REGION)
 
 
 def _inside(taps: NDArray[np.int32], start: int, length: int) -> tuple[int, int]:
-    """First and number of the outputs that read from start..start + length only."""
+    """Return the first index and the number of the outputs that read from start..start + length only."""
     found = np.flatnonzero(((taps >= start) & (taps < start + length)).all(axis=1))
     return (int(found[0]), len(found)) if len(found) else (0, 0)

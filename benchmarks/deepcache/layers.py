@@ -20,7 +20,7 @@ TYPES = ("conv", "fc", "pool", "act", "rest")
 
 
 def time_by_type(clip: Clip, *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Table 1: per cent of a dense frame by type of layer. Activations are a part of what they follow."""
+    """Measure table 1: per cent of a dense frame by type of layer; activations that are fused count for their layer."""
     rows = []
     for name in NETWORKS:
         engine = PaperEngine(NO_CACHE, load_network(name), threads=threads)
@@ -38,7 +38,7 @@ def time_by_type(clip: Clip, *, frames: int, threads: int) -> list[dict[str, Any
 
 
 def convolutions() -> list[dict[str, Any]]:
-    """Table 3: the networks, and how many convolutions each has."""
+    """List table 3: the networks, and how many convolutions each has."""
     rows = []
     for name, (_, size) in NETWORKS.items():
         graph = load_network(name).graph
@@ -52,7 +52,7 @@ def convolutions() -> list[dict[str, Any]]:
 def time_by_layer(
     network: str, clip: Clip, *, frames: int, threads: int, engines: Sequence[str] = ENGINES
 ) -> list[dict[str, Any]]:
-    """Figures 4 and 12: microseconds of each layer by engine, mean over frames."""
+    """Measure figures 4 and 12: microseconds of each layer by engine, mean over frames."""
     model = load_network(network)
     running = {name: PaperEngine(name, model, threads=threads) for name in engines}
     answers: dict[str, list[Answer]] = {name: [] for name in engines}
@@ -72,7 +72,7 @@ def time_by_layer(
 
 
 def cache_memory(names: Sequence[str] = (*NETWORKS, *OTHERS)) -> list[dict[str, Any]]:
-    """Figure 18: MB (10**6 bytes) of maps kept between frames: all, and those of convolutions only as in the paper."""
+    """Compute figure 18: MB (10**6 bytes) of maps kept between frames, all and (as in the paper) convolutions only."""
     rows = []
     for name in names:
         engine = PaperEngine(DEEPCACHE, load_network(name)).engine
@@ -103,7 +103,7 @@ def _medians(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def _type(operator: Operator, layout: Layout) -> str:
-    """Which of :data:`TYPES`; a convolution whose result has one pixel is a fully connected layer."""
+    """Return which of :data:`TYPES` an operator is; a convolution with a single output pixel is fully connected."""
     if isinstance(operator, Conv):
         return "fc" if layout.spec(operator.output).pixels == 1 else "conv"
     if isinstance(operator, (Pool, GlobalMean)):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The five networks of table 3 and two more of figure 18; their weights are random, which changes no time or memory."""
+"""The five networks of table 3 and two more of figure 18, with random weights, which change neither time nor memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.graph import Model, load_model
 
 
 class _Steering(nn.Module):
-    """Twice the arc tangent of one value: what the layers before it say, as an angle in radians."""
+    """Twice the arc tangent of one value: turns the output of the layers before it into an angle in radians."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 2 * torch.atan(x)
@@ -29,7 +29,7 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 
 
 def alexnet() -> nn.Module:
-    """Krizhevsky et al. (2012): 227 x 227, in two groups, with normalisation across channels."""
+    """Build AlexNet, Krizhevsky et al. (2012): 227 x 227, in two groups, with normalisation across channels."""
     return nn.Sequential(
         nn.Conv2d(3, 96, 11, 4), nn.ReLU(), nn.LocalResponseNorm(5), nn.MaxPool2d(3, 2),
         nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), nn.LocalResponseNorm(5), nn.MaxPool2d(3, 2),
@@ -40,7 +40,7 @@ def alexnet() -> nn.Module:
 
 
 def yolo() -> nn.Module:
-    """Redmon et al. (2016), the fast variant of eight convolutions: 448 x 448, 20 classes in 7 x 7 cells."""
+    """Build the fast YOLO of Redmon et al. (2016): eight convolutions, 448 x 448, 20 classes in 7 x 7 cells."""
     layers: list[nn.Module] = []
     channels = 3
     for number, width in enumerate((16, 32, 64, 128, 256, 512, 1024, 256)):
@@ -51,7 +51,7 @@ def yolo() -> nn.Module:
 
 
 def dave() -> nn.Module:
-    """Bojarski et al. (2016): 66 x 200, one steering angle."""
+    """Build Dave, Bojarski et al. (2016): 66 x 200, one steering angle."""
     convolutions = ((3, 24, 5, 2), (24, 36, 5, 2), (36, 48, 5, 2), (48, 64, 3, 1), (64, 64, 3, 1))
     layers = [part for c in convolutions for part in (nn.Conv2d(*c), nn.ReLU())]
     return nn.Sequential(*layers, *_dense((64 * 18, 1164, 100, 50, 10, 1)), _Steering())
@@ -63,7 +63,7 @@ def _convolution(before: int, after: int, kernel: int, stride: int = 1, groups: 
 
 
 def mobilenet() -> nn.Module:
-    """Howard et al. (2017), which the paper cites: the first MobileNet, 224 x 224, 1000 classes."""
+    """Build the first MobileNet, Howard et al. (2017), which the paper cites: 224 x 224, 1000 classes."""
     layers, channels = _convolution(3, 32, 3, 2), 32
     for width, stride in (
         (64, 1),
@@ -90,16 +90,16 @@ NETWORKS: Mapping[str, tuple[str, tuple[int, int]]] = MappingProxyType(
         "dave": (f"{__file__}:dave", (66, 200)),
     }
 )
-"""Reference and input size (height, width) of each, in the order of table 3: REC_1 to REC_3, DET and DRV."""
+"""The reference and input size (height, width) of table 3's networks, in its order: REC_1 to REC_3, DET and DRV."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """A network of which the paper cites a publication, and says neither version nor size.
+    """A network for which the paper cites a publication, but states neither version nor size.
 
     Attributes:
-        reference: see :func:`load_model`.
-        assumed: what was taken for it.
+        reference: the model's reference, see :func:`load_model`.
+        assumed: the version and size that were assumed.
     """
 
     reference: str
@@ -115,8 +115,11 @@ OTHERS: Mapping[str, Assumed] = MappingProxyType(
         "squeezenet": Assumed(reference="torchvision:squeezenet1_0", size=(224, 224), assumed="version 1.0, 224x224"),
     }
 )
-"""What figure 18 has beside :data:`NETWORKS`, as the publications that the paper cites describe them. Its third one,
-DeepFace, is Wen et al. (2016) by its citation, which is another network than the one of that name."""
+"""The networks of figure 18 in addition to :data:`NETWORKS`, as the publications that the paper cites describe them.
+
+The figure's third one, DeepFace, is Wen et al. (2016) by its citation, which is another network than the one of
+that name.
+"""
 
 
 def load_network(name: str) -> Model:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""DeepCache's tables and figures by their numbers."""
+"""Measures DeepCache's tables and figures, by their numbers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _CLIPS_PER_CLASS = 1000  # all of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """What is measured, and on what.
+    """The settings of a measurement.
 
     Attributes:
-        clips: several for the figures that compare them; else the first counts.
-        network: of :data:`NETWORKS`; None: the one that the figure has, or all of them.
-        frames: of each clip.
-        classifier: the user's own model, for accuracy.
+        clips: several for the figures that compare clips; others use the first.
+        network: one of :data:`NETWORKS`; None: the one that the figure has, or all of them.
+        frames: number of frames of each clip.
+        classifier: the user's own model, to measure accuracy.
     """
 
     clips: Sequence[Clip]
@@ -44,12 +44,12 @@ class _Setting:
     classifier: Model | None = None
 
     def networks(self, *by_default: str) -> list[str]:
-        """Their names."""
+        """Return the names of the networks to measure."""
         return [self.network] if self.network else list(by_default or NETWORKS)
 
 
 def _matching_algorithms(setting: _Setting) -> Rows:
-    """Table 4."""
+    """Measure table 4."""
     matchers = {name: make for name, make in {**INSTALLED, **COMPARATORS}.items() if name in MATCHING}
     report = run_matcher_benchmark(setting.clips[0].images(setting.frames), sizes=[(227, 227)], matchers=matchers)
     found = report["sizes"]["227x227"]
@@ -94,7 +94,7 @@ def _compared(setting: _Setting, clips: Sequence[Clip]) -> Rows:
 
 
 def _mean_over_clips(setting: _Setting) -> Rows:
-    """Figure 10."""
+    """Measure figure 10."""
     found = _compared(setting, setting.clips)
     rows = []
     for name in setting.networks():
@@ -156,17 +156,17 @@ _FIGURES: Mapping[int, Callable[[_Setting], Rows]] = MappingProxyType(
         18: lambda s: layers.cache_memory(s.networks(*NETWORKS, *OTHERS)),
     }
 )
-"""Figures 1 to 3, 5 to 7 are drawings and photographs."""
+"""The functions that measure each figure. Figures 1 to 3 and 5 to 7 are drawings and photographs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepCachePages:
-    """The paper for ``cacheinf bench paper``, by networks, frames and threads that the user chose.
+    """The paper's pages for ``cacheinf bench paper``, with the networks, frames and threads that the user chose.
 
     Attributes:
-        network: of :data:`NETWORKS`; None: the one that the figure has, or all of them.
-        frames: of each clip.
-        classifier: the user's own model, for accuracy.
+        network: one of :data:`NETWORKS`; None: the one that the figure has, or all of them.
+        frames: number of frames of each clip.
+        classifier: the user's own model, to measure accuracy.
     """
 
     network: str | None = None
@@ -182,15 +182,15 @@ class DeepCachePages:
             raise ConfigError(f"network {self.network} is none of {', '.join(NETWORKS)}")
 
     def table(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-        """Measure a table of :attr:`TABLES`; ``data`` are folders of clips, without any built-in scenes serve."""
+        """Measure a table of :attr:`TABLES`; ``data`` are folders of clips, without which built-in scenes are used."""
         progress(f"table {number}")
         return {"rows": _TABLES[number](self._setting(data))}
 
     def figure(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-        """Measure a figure of :attr:`FIGURES`; ``data`` as for tables.
+        """Measure a figure of :attr:`FIGURES`; ``data`` are folders of clips, without which built-in scenes are used.
 
         Raises:
-            SourceError: it needs a model and clips of the user's, or a meter.
+            SourceError: the figure needs the user's model and clips, or an energy meter.
         """
         progress(f"figure {number}")
         return with_paper(number, _FIGURES[number](self._setting(data)), self.network)
@@ -203,7 +203,7 @@ class DeepCachePages:
             plot_rows(found["rows"], f"figure {number}", path)
 
     def swept(self, parameter: str, data: Sequence[Path], progress: Callable[[str], None]) -> Rows:
-        """Vary a parameter of :data:`runs.SWEEPS`: figures 16, 17, and those that section 7.5 names but does not vary.
+        """Vary a parameter of :data:`runs.SWEEPS`: figures 16 and 17, and what section 7.5 names but does not vary.
 
         Raises:
             ConfigError: there is no such sweep.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of DeepCache's figures."""
+"""Plots of DeepCache's figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plot_rows(rows: Sequence[dict[str, Any]], title: str, path: Path) -> None:
 
 
 def plot_stages(stages: Sequence[Stage], path: Path) -> None:
-    """Draw figure 8: of each map the reusable rectangle, and where it was on the frame before."""
+    """Draw figure 8: the reusable rectangle of each map, and where it was on the frame before."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

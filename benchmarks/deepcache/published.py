@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The numbers that DeepCache's text states (Xu et al., MobiCom 2018), by table and figure.
 
-The bars and curves of its figures are not in the text: of each figure these are only the numbers that it spells out.
-The networks are REC_1 (AlexNet), REC_2 (GoogLeNet), REC_3 (ResNet-50), DET (YOLO) and DRV (Dave) there.
+The bars and curves of its figures are not in the text: for each figure, only the numbers that it spells out are here.
+The paper calls the networks REC_1 (AlexNet), REC_2 (GoogLeNet), REC_3 (ResNet-50), DET (YOLO) and DRV (Dave).
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ TIME_BY_TYPE: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = Mappin
         "dave": ((58.8, 28.6, 4.8, 2.9, 5.2), (62.7, 25.9, 5.8, 3.7, 1.9)),
     }
 )
-"""Table 1: per cent of the time by TensorFlow and by ncnn, each of convolutions, fully connected layers, pooling,
-activations and the rest."""
+"""Table 1: per cent of the time by TensorFlow and by ncnn.
+
+The columns are convolutions, fully connected layers, pooling, activations and the rest.
+"""
 CONVOLUTIONS: Mapping[str, int] = MappingProxyType(
     {"alexnet": 5, "googlenet": 57, "resnet50": 53, "yolo": 8, "dave": 5}
 )
-"""Table 3."""
+"""Table 3: the number of convolutions of each network."""
 MATCHING: Mapping[str, tuple[float, float, float]] = MappingProxyType(
     {
         "deepmon": (4.7, 0.7, 46.1),
@@ -37,9 +39,9 @@ MATCHING: Mapping[str, tuple[float, float, float]] = MappingProxyType(
         "diamond_optimised": (9.7, 2.55, 69.5),
     }
 )
-"""Table 4: milliseconds, what follows their sign ±, and the match ratio in per cent."""
+"""Table 4, by algorithm: milliseconds, the value after their sign ±, and the match ratio in per cent."""
 PROPAGATED: tuple[tuple[int, int, int, int] | None, ...] = ((53, 53, 45, 15), None)
-"""Section 5, of figure 8: (x, y, width, height) behind the convolution; behind the pooling it has no number."""
+"""Figure 8 (section 5): (x, y, width, height) after the convolution; after the pooling the paper has no number."""
 
 _ByKey: TypeAlias = Mapping[str, Stated]
 
@@ -159,4 +161,4 @@ NOTES: Mapping[int, str] = MappingProxyType(
         18: f"{NO_NUMBERS} but these, for eight networks; ours are maps of convolutions only, without DeepFace's",
     }
 )
-"""What is shown below a figure's numbers."""
+"""The note below the numbers of each figure."""

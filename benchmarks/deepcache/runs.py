@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whole frames: time, energy, error and accuracy of the three engines (figures 10, 11, 13 to 17)."""
+"""Measures time, energy, error and accuracy of whole frames with the three engines (figures 10, 11, 13 to 17)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SWEEPS: dict[str, tuple[float, ...]] = {
     "k_skip": (1, 2, 3, 4),
     "expiry": (1, 2, 5, 10, 20, 50),
 }
-"""The parameters of section 7.5 (a block has two pixels at least here), and the two that it names but does not vary."""
+"""Values of the parameters of section 7.5 (a block has at least two pixels here), and of the two that it only names."""
 _TOP = (1, 3)
 
 
 def compared(model: Model, clip: Clip, *, frames: int, threads: int) -> dict[str, Any]:
-    """Figures 10, 11 and 14: the engines in turn on each frame, milliseconds per frame and error against no cache."""
+    """Measure figures 10, 11 and 14: ms per frame and error against no cache, engines taking turns on each frame."""
     answers = _answers(
         {n: PaperEngine(n, model, threads=threads) for n in (NO_CACHE, DEEPMON, DEEPCACHE)}, clip, frames
     )
@@ -46,7 +46,7 @@ def compared(model: Model, clip: Clip, *, frames: int, threads: int) -> dict[str
 
 
 def swept(model: Model, clip: Clip, parameter: str, *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Figures 16 and 17: one parameter of DeepCache varied, against no cache."""
+    """Measure figures 16 and 17: one parameter of DeepCache varied, against no cache."""
     settings = {value: matching_for(Mode.DEEPCACHE).changed(**{parameter: value}) for value in SWEEPS[parameter]}
     engines = {str(value): PaperEngine(DEEPCACHE, model, s, threads=threads) for value, s in settings.items()}
     answers = _answers({NO_CACHE: PaperEngine(NO_CACHE, model, threads=threads), **engines}, clip, frames)
@@ -68,7 +68,7 @@ def swept(model: Model, clip: Clip, parameter: str, *, frames: int, threads: int
 
 
 def energy(model: Model, clip: Clip, meter: EnergyMeter, *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Figure 15: joules per frame by the meter, one engine after the other."""
+    """Measure figure 15: joules per frame by the meter, one engine after the other."""
     images = clip.images(frames)
     rows = []
     for name in (NO_CACHE, DEEPMON, DEEPCACHE):
@@ -81,9 +81,9 @@ def energy(model: Model, clip: Clip, meter: EnergyMeter, *, frames: int, threads
 
 
 def accuracy(model: Model, clips: Sequence[Clip], *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Figure 13: the share of clips whose class is among the first, by the mean answer to a clip's frames.
+    """Measure figure 13: the share of clips whose class is among the first by the mean answer to the clip's frames.
 
-    The model's classes are its card's labels, else the clips' in the order of the alphabet.
+    The model's classes are its card's labels, or else the clips' labels in alphabetical order.
 
     Raises:
         SourceError: the model does not have one output for each class.
@@ -101,7 +101,10 @@ def accuracy(model: Model, clips: Sequence[Clip], *, frames: int, threads: int) 
 
 
 def _answers(engines: dict[str, PaperEngine], clip: Clip, frames: int) -> dict[str, list[Answer]]:
-    """Ask all engines for the same frames, in turn; without the first ones."""
+    """Run all engines on the same frames, in turn, and return their answers without the warm-up.
+
+    Raises :class:`SourceError` where the clip has too few frames.
+    """
     answers: dict[str, list[Answer]] = {name: [] for name in engines}
     for image in clip.images(frames + WARM_UP):
         for name, engine in engines.items():
@@ -112,12 +115,12 @@ def _answers(engines: dict[str, PaperEngine], clip: Clip, frames: int) -> dict[s
 
 
 def _ms(answers: Sequence[Answer]) -> float:
-    """The mean: frames after expiry are a part of it."""
+    """Return the mean time, ms; it includes frames after expiry."""
     return round(float(np.mean([answer.total_ms for answer in answers])), 3)
 
 
 def _squared_errors(truth: Sequence[Answer], given: Sequence[Answer]) -> list[float]:
-    """The mean squared error of each frame's outputs."""
+    """Return the mean squared error of each frame's outputs."""
     return [float(np.mean((a.outputs - b.outputs) ** 2)) for a, b in zip(truth, given, strict=True)]
 
 
@@ -126,7 +129,7 @@ def _first(answer: Answer) -> int:
 
 
 def _rank(scores: NDArray[np.floating[Any]], labels: Sequence[str], label: str) -> int:
-    """How many classes come before the right one."""
+    """Return how many classes come before the right one; raises :class:`SourceError` where outputs do not fit them."""
     if len(scores) != len(labels) or label not in labels:
         raise SourceError(
             f"the model has {len(scores)} outputs, and the classes are {', '.join(labels)}: it needs one for each, and "

@@ -17,25 +17,25 @@ from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.offload import Identity
 
-_FIT = 4  # robots
-_FULL = 0.95  # of the cores' share that may be busy: that those who fit keep busy
-_KNOWN_S = 3.0  # of filming, after which the fleet knows what frames take
+_FIT = 4  # number of robots that the fleet has time for
+_FULL = 0.95  # of the share of the cores that may be busy: those who fit keep so much of it busy
+_KNOWN_S = 3.0  # of filming, after which the fleet knows how long frames take
 _LONG_S = 600.0
 _ASK_S = 0.5
 _PATIENCE_S = 60.0
-_DEADLINES = 10  # of what a frame takes: the robots' deadline
+_DEADLINES = 10  # multiple of a frame's time: the robots' deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionReport:
-    """What came of it.
+    """Who was served and who was refused, and how soon.
 
     Attributes:
-        fit, asked: robots that should be served at most, and robots.
-        served: that were, in the end.
-        p95_ms, deadline_ms: of the frames of those.
-        refused_s: how long each of the others waited for its refusal.
-        return_s: from when a robot had left until one that was refused was served.
+        fit, asked: most robots that should be served, and number of robots that asked.
+        served: number of robots that were served in the end.
+        p95_ms, deadline_ms: 95th percentile of the served robots' frame times, and their deadline.
+        refused_s: how long each of the other robots waited for its refusal.
+        return_s: seconds from when a robot had left until a robot that had been refused was served.
     """
 
     fit: int
@@ -50,13 +50,13 @@ class AdmissionReport:
 def admission(
     gateway: FleetGateway, model: Identity, recording: Recording, *, busy_ms: float, cores: float, seconds: float
 ) -> AdmissionReport:
-    """Let as many robots film as fit, and as many more ask.
+    """Let as many robots film as fit, and let as many more ask.
 
     Args:
-        gateway: to a fleet without robots, with the default rules.
-        busy_ms: that a frame takes.
-        cores: of the fleet.
-        seconds: to film after all have asked.
+        gateway: the gateway of a fleet without robots, with the default rules.
+        busy_ms: the time that a frame takes.
+        cores: the fleet's number of cores.
+        seconds: how long to film after all have asked.
     """
     hz = _FULL * FleetRules().most_busy * cores / (_FIT * 1e-3 * busy_ms)
     deadline_ms = max(200.0, _DEADLINES * busy_ms)
@@ -88,7 +88,7 @@ def admission(
 
 
 def _return_s(leaving: ReplayedRobot, asking: Iterator[tuple[ReplayedRobot, float]]) -> float:
-    """Seconds from when a robot leaves until another one is served; infinite where none is."""
+    """Return the seconds from when a robot leaves until another one is served; infinite where none is."""
     leaving.leave()
     began = time.monotonic()
     for robot, _ in asking:

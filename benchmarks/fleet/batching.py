@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``python -m benchmarks.fleet.batching``: do dense frames of several robots take less time as one batch?
+"""``python -m benchmarks.fleet.batching``: measures whether dense frames of several robots are faster as one batch.
 
-They are compared with what a server does without batches: frames one after the other on all of its threads, and as
+Batches are compared with what a server does without them: frames one after the other on all of its threads, and as
 many at once as there are threads, each on one, as the processes of a fleet compute them.
 """
 
@@ -28,8 +28,8 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import load_model
 
 _ENGINES: dict[str, Callable[[bytes, int], Dense]] = {"onnxruntime": run_by_onnxruntime, "openvino": run_by_openvino}
-_WARM = 2  # rounds
-_SAME = 1e-3  # of the outputs' largest value: sums are in another order
+_WARM = 2  # warm-up rounds
+_SAME = 1e-3  # tolerance as a share of the outputs' largest value: sums are in another order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def gain(self) -> float:
-        """Share of the time that a batch spares, against the better of the others."""
+        """The share of the time that a batch saves against the faster of the other two ways."""
         return 1 - self.batch_ms / min(self.in_turn_ms, self.at_once_ms)
 
 
@@ -89,7 +89,7 @@ def _measured(
 
 
 def batched(content: bytes, count: int) -> bytes:
-    """An ONNX model of one image made one of so many: shapes that begin with a 1 for it take the batch's in place."""
+    """Turn an ONNX model of one image into one of ``count`` images; leading 1s of shapes become the batch size."""
     import onnx
     from onnx import numpy_helper
 
@@ -128,7 +128,7 @@ def _in_turn(alone: Dense, frames: NDArray[np.float32]) -> list[list[NDArray[Any
 
 
 def _at_once(single: list[Dense], frames: NDArray[np.float32]) -> None:
-    """Each engine computes every so many frames, in a thread of its own."""
+    """Compute each frame in one of the engines, every engine in a thread of its own."""
 
     def compute(index: int) -> None:
         for frame in frames[index :: len(single)]:
@@ -139,7 +139,7 @@ def _at_once(single: list[Dense], frames: NDArray[np.float32]) -> None:
 
 
 def _medians(ways: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Milliseconds of each way, measured in turns."""
+    """Return the median milliseconds of each way, measured in turns."""
     took: list[list[float]] = [[] for _ in ways]
     for _ in range(_WARM + rounds):
         for way, values in zip(ways, took, strict=True):

@@ -33,7 +33,7 @@ _RECORDED = 40  # frames
 _WARM = 10
 _QUANTILES = (50, 95)
 _NO_DEADLINE_MS = 5000.0
-_ROUNDS = 5  # of a fleet, each with other phases: with some of them all robots film at once
+_ROUNDS = 5  # of a fleet, each with other phases: with some phases all robots film at once
 _SIMULATED = 4  # times as long as the real fleet
 
 
@@ -82,7 +82,7 @@ def fleet(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
-    """Robots with a process for each: what one took to start, and to compute a frame that is new everywhere."""
+    """Robots with a process for each, and how long one took to start and to compute a frame that is new everywhere."""
 
     robots: list[ReplayedRobot]
     start_ms: float
@@ -92,7 +92,7 @@ class _Joined:
     def of(cls, gateway: FleetGateway, count: int, model: Model, recording: Recording, rate: float) -> _Joined:
         robots = [ReplayedRobot(f"replayed{number}", Identity.of(model), recording) for number in range(count)]
         start_ms = [1e3 * robot.join(gateway) for robot in robots]
-        # at their rate: the fleet would have no room for robots that do not pause
+        # they film at their rate: the fleet would have no room for robots that do not pause
         _film(robots, rate, _WARM / rate, _phases(count, 0))
         return cls(
             robots=robots, start_ms=float(np.median(start_ms)),
@@ -101,12 +101,12 @@ class _Joined:
 
 
 def _phases(robots: int, number: int) -> list[float]:
-    """When robots film their first frame in a round, as shares of the period."""
+    """Return when each robot films its first frame of a round, as a share of the period."""
     return np.random.default_rng((robots, number)).uniform(size=robots).tolist()
 
 
 def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float, phases: Sequence[float]) -> None:
-    """All at once, each beginning at its phase of the first period; :class:`LinkError` where one loses its place."""
+    """Let all robots film, each from its phase of the first period on; :class:`LinkError` where one loses its place."""
     begin_s = time.monotonic() + 0.2
     threads = [
         threading.Thread(target=robot.film, args=(rate, seconds, begin_s + phase / rate))
@@ -122,7 +122,7 @@ def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float, phases: 
 
 
 def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: int) -> dict[str, list[float]]:
-    """Milliseconds of frames in this process and in the fleet, in turns; and what the process that computed took."""
+    """Measure the milliseconds of frames in this process and in the fleet, in turns, and of computing them alone."""
     own = ReplayedRobot("own", Identity.of(model), recording)
     own.session = InProcess("own", model, ENGINE, own.receive)
     own.greet()
@@ -141,7 +141,7 @@ def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: 
 
 
 def _measured(joined: _Joined, rate: float, seconds: float) -> Measured:
-    """What frames take of one robot, alone, at its rate: between them others use the processor's cache."""
+    """Measure the frames of a single robot at its rate: between frames others use the processor's cache."""
     robot = joined.robots[0]
     robot.forget_times()
     _film([robot], rate, seconds, _phases(1, 0))
@@ -154,7 +154,7 @@ def _measured(joined: _Joined, rate: float, seconds: float) -> Measured:
 def _compared(
     robots: list[ReplayedRobot], measured: Measured, rate: float, seconds: float, cores: float
 ) -> dict[str, float]:
-    """A real fleet and a simulated one that film at the same times, by the quantiles of what frames took."""
+    """Compare the quantiles of frame times of a real and a simulated fleet whose robots film at the same times."""
     for robot in robots:
         robot.forget_times()
     fleet = SimulatedFleet(

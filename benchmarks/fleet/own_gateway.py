@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A gateway to a Ray cluster on this machine, for measuring."""
+"""A gateway to a Ray cluster on this machine, for measurements."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def own_gateway(
     share_weights: bool = True,
     store_bytes: int = OWN_STORE,
 ) -> Iterator[FleetGateway]:
-    """A gateway to a cluster of one node.
+    """Run a gateway to a cluster of one node, and close both at the end.
 
     Args:
-        config: of the model.
-        cores: that the node claims to have.
+        config: how the model is loaded.
+        cores: the number of cores that the node claims to have.
         share_weights, store_bytes: see :class:`HostSetting` and :class:`OwnMachines`.
     """
 

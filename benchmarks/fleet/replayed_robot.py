@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots without an engine: they send what a real one has sent, and note when each frame is done."""
+"""Robots without an engine: they send what a real one has sent, and record when each frame is done."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _DEADLINE_MS = 5000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """The starts of a robot's frames: the first carries a whole picture, the others what has changed since."""
+    """The START contents of a robot's frames: the first carries a whole picture, the others what has changed since."""
 
     starts: list[bytes]
 
     def of_frame(self, number: int) -> bytes:
-        """The start of a frame, from 1; changes come again and again."""
+        """Return the START content of a frame, numbered from 1; the recorded changes are repeated endlessly."""
         if number == 1:
             return self.starts[0]
         return self.starts[1 + (number - 2) % (len(self.starts) - 1)]
 
 
 class InProcess:
-    """A server's session in this process, with a thread of its own, as without a fleet."""
+    """A server's session in this process, with a thread of its own, as it is without a fleet."""
 
     def __init__(self, name: str, model: Model, config: EngineConfig, send: Send) -> None:
         def worker(asked: Identity, work: Work) -> RowWorker:
@@ -57,11 +57,11 @@ class InProcess:
 
 
 def record(model: Model, config: EngineConfig, frames: int, share: float, seed: int = 0) -> Recording:
-    """Let a real robot have frames computed by a server in this process, and keep what it sends.
+    """Let a server in this process compute a real robot's frames, and record what the robot sends.
 
     Args:
-        frames: how many.
-        share: of the blocks of 16 pixels that change from frame to frame, at random.
+        frames: number of frames.
+        share: share of the blocks of 16 pixels that change from frame to frame, at random.
     """
     starts: dict[int, Assembly] = {}
 
@@ -94,18 +94,18 @@ def record(model: Model, config: EngineConfig, frames: int, share: float, seed: 
 
 
 class ReplayedRobot:
-    """Sends a recording to a session, a frame at a time.
+    """A robot that sends a recording to a session, one frame at a time.
 
     Attributes:
-        took_ms: of each frame, from its start to the server's last word.
-        busy_ms: that a core of the server computed it, by its word.
-        late: frames that were not done within the patience.
-        is_welcome: whether the server has greeted it.
-        ended: why there is no session, or none any more; empty: nobody has said no.
+        took_ms: time of each frame, from its start to the server's last packet.
+        busy_ms: for each frame, how long a core of the server computed it, as the server states.
+        late: number of frames that were not done within the patience.
+        is_welcome: whether the server has welcomed the robot.
+        ended: why there is no session, or no longer one; empty: it was neither refused nor ended.
     """
 
     def __init__(self, name: str, model: Identity, recording: Recording, deadline_ms: float = _DEADLINE_MS) -> None:
-        """``deadline_ms``: that the robot claims to have."""
+        """Prepare the robot; ``deadline_ms`` is the deadline that it claims to have."""
         self.name = name
         self.took_ms: list[float] = []
         self.busy_ms: list[float] = []
@@ -124,7 +124,7 @@ class ReplayedRobot:
         self._heard_s = 0.0
 
     def receive(self, packet: Packet) -> None:
-        """Take what the server says."""
+        """Take a packet from the server."""
         with self._changed:
             self._heard_s = time.monotonic()
             if packet.kind == Kind.WELCOME:
@@ -138,7 +138,7 @@ class ReplayedRobot:
             self._changed.notify_all()
 
     def join(self, gateway: FleetGateway) -> float:
-        """Become a robot of a fleet, or be refused; seconds until then."""
+        """Ask to join a fleet, and return the seconds until the robot was welcomed or refused."""
         self.session = gateway.session(self.name, self.receive, lambda complaint: None)
         threading.Thread(target=self.session.serve, daemon=True).start()
         took_s = self.greet()
@@ -146,7 +146,7 @@ class ReplayedRobot:
         return took_s
 
     def forget_times(self) -> None:
-        """Note what frames take from now on only."""
+        """Forget the times of the frames so far."""
         self.took_ms.clear()
         self.busy_ms.clear()
 
@@ -158,7 +158,7 @@ class ReplayedRobot:
         self.session.close()
 
     def greet(self) -> float:
-        """Greet until the server is ready, or says no; seconds until then."""
+        """Greet the server until it welcomes or refuses the robot; return the seconds until then."""
         began = time.monotonic()
 
         def is_answered() -> bool:
@@ -177,14 +177,14 @@ class ReplayedRobot:
             self.session.receive(packet)
 
     def _keep(self) -> None:
-        """Say something where nothing was heard for a while, as real robots do: silent ones lose their places."""
+        """Send a packet when nothing was heard for a while, as real robots do: silent ones lose their places."""
         while not self.ended:
             time.sleep(_QUIET_S)
             if time.monotonic() - self._heard_s > _QUIET_S:
                 self._say_hello()
 
     def frame(self, patience_s: float = _PATIENCE_S) -> float:
-        """Have the next frame computed; milliseconds, infinite where it is not done in time."""
+        """Have the next frame computed, and return its milliseconds; infinite where it is not done in time."""
         self._frame += 1
         number = self._frame
         content = self._recording.of_frame(number)
@@ -203,7 +203,7 @@ class ReplayedRobot:
         return took_ms
 
     def film(self, hz: float, seconds: float, begin_s: float) -> None:
-        """A frame every period, beginning at a time of :func:`time.monotonic`, as long as there is a session."""
+        """Have a frame computed every period, from ``begin_s`` (:func:`time.monotonic`) on, during the session."""
         due = begin_s
         while due < begin_s + seconds and not self.ended:
             time.sleep(max(0.0, due - time.monotonic()))
@@ -212,7 +212,7 @@ class ReplayedRobot:
 
 
 def _photograph(rng: np.random.Generator, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Something that a PNG makes about as large as a photograph: smooth, with a little noise."""
+    """Make an image whose PNG is about as large as a photograph's: smooth, with a little noise."""
     rows, columns = np.mgrid[: size[0], : size[1]]
     smooth = np.stack([rows // 2 + columns // 3, columns // 2, (rows + columns) // 4], axis=-1)
     return np.asarray((smooth + rng.integers(0, 32, (*size, 3))) % 256, np.uint8)

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``python -m benchmarks.fleet.shared_weights``: memory of a machine's sessions, with weights in it once or each."""
+"""``python -m benchmarks.fleet.shared_weights``: measures the memory that a machine's sessions take.
+
+The weights are in memory once for all sessions, or once for each.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.node_configs import ModelConfig
 
 _RULES = FleetRules(standby=False, most_busy=0.95)
-_MANY_CORES = 64.0  # that the node claims to have: nothing is computed, and memory alone is to bound the sessions
+_MANY_CORES = 64.0  # that the node claims to have: nothing is computed, and only memory is meant to limit the sessions
 _PATIENCE_S = 120.0
 _MB = 1e6
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
@@ -34,7 +37,7 @@ _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """Of a process: bytes that are its own, bytes of the object store that it has seen, and whether it is ready."""
+    """A process's memory: its own bytes, the bytes of the object store that it has touched, and whether it is ready."""
 
     own: int
     store: int
@@ -43,7 +46,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """So many sessions; ``joined_s``: what the last of them took to start."""
+    """The memory of so many sessions; ``joined_s`` is how long the last of them took to start."""
 
     sessions: int
     own: int
@@ -70,7 +73,7 @@ def main(
 
 
 def _joined(gateway: FleetGateway, identity: Identity, sessions: int) -> Iterator[_Row]:
-    """Let robots join one after the other; what their processes take then."""
+    """Let robots join one after the other, and yield what their processes take after each."""
     robots = []
     for number in range(sessions):
         robot = ReplayedRobot(f"replayed{number}", identity, Recording(starts=[]))
@@ -88,7 +91,7 @@ def _joined(gateway: FleetGateway, identity: Identity, sessions: int) -> Iterato
 
 
 def _settled(gateway: FleetGateway, hosts: list[str]) -> list[_Memory]:
-    """The memory of processes that have prepared what they do beside their sessions."""
+    """Wait until the processes have prepared their spare work, and return their memory."""
     ray = import_module("ray")
     deadline = time.monotonic() + _PATIENCE_S
     actors = [ray.get_actor(host) for host in hosts]
@@ -101,7 +104,7 @@ def _settled(gateway: FleetGateway, hosts: list[str]) -> list[_Memory]:
 
 
 def _memory(actor: Any) -> _Memory:
-    """Of the process in which this runs; the store is a file in memory that all processes map."""
+    """Measure the memory of the calling process; the store is a file in memory that all processes map."""
     own = store = 0
     in_store = False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():

@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What frames take on a GPU: predicted without one, and measured where there is one."""
+"""The time of frames on a GPU: predicted without one, and measured where there is one."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What GPUs can do by their makers' figures, and how much of it is assumed to be reached."""
+"""The speed of GPUs by their makers' figures, and how much of it is assumed to be reached."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import Enum
 
 
 class Arithmetic(Enum):
-    """How products are computed."""
+    """How matrix products are computed."""
 
     TF32X3 = "float32"
     """Factors are float32, multiplied as three products of TF32: what the Triton kernels do by default."""
     BFLOAT16 = "bfloat16"
     """Factors are rounded to bfloat16, and so are feature maps."""
     FLOAT16 = "float16"
-    """As fast as bfloat16, and maps as large; the dense engine that sparse frames are compared with computes in it."""
+    """Float16 is as fast as bfloat16, with maps as large; the dense engine that frames are compared with uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,14 @@ class Device:
     """A GPU at its highest clock. Rates are those of the maker, without structured sparsity.
 
     Attributes:
-        multiprocessors: how many, each with Tensor Cores.
-        memory_gb_s: 10**9 bytes per second of its memory.
-        float16_tflops: of Tensor Cores; bfloat16 is the same.
-        tf32_tflops: of Tensor Cores.
-        float32_tflops: of all other arithmetic.
-        bus_gb_s: 10**9 bytes per second of a copy between the CPU's memory and its own.
-        launch_gap_us: microseconds from a kernel's end to the next one's in a CUDA graph, whatever they compute; not a
-            figure of the maker but assumed, see :class:`Assumptions`.
+        multiprocessors: number of multiprocessors, each with Tensor Cores.
+        memory_gb_s: bandwidth of its memory, 10**9 bytes per second.
+        float16_tflops: rate of the Tensor Cores; bfloat16 has the same.
+        tf32_tflops: rate of the Tensor Cores.
+        float32_tflops: rate of all other arithmetic.
+        bus_gb_s: bandwidth of a copy between the CPU's memory and its own, 10**9 bytes per second.
+        launch_gap_us: microseconds from a kernel's end to the next one's start in a CUDA graph, whatever they compute;
+            it is not a figure of the maker but assumed, see :class:`Assumptions`.
         copy_us: microseconds of the smallest copy between the CPU's memory and its own; assumed.
         shares_memory: whether it reads the CPU's memory as its own.
     """
@@ -54,15 +54,17 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What no maker states. It is assumed, not fitted to a measurement: frames on an H200 took several times as long as
-    is predicted with it (docs/jetson.md).
+    """What no maker states, and is assumed here.
+
+    It is not fitted to a measurement: frames on an H200 took several times as long as is predicted with it
+    (docs/jetson.md).
 
     Attributes:
-        of_memory: share of the memory's rate that a launch reaches.
-        of_peak: share of the products' rate that a multiprocessor with work reaches.
+        of_memory: share of the memory bandwidth that a launch reaches.
+        of_peak: share of the peak rate of products that a multiprocessor with work reaches.
         programs_at_once: programs that a multiprocessor holds at a time.
-        start_us: microseconds in which a program begins, sees how long the list is, and leaves where it is behind its
-            end.
+        start_us: microseconds in which a program starts, reads the list's length, and exits where its place is behind
+            the list's end.
     """
 
     of_memory: float
@@ -72,9 +74,9 @@ class Assumptions:
 
 
 SPARSE = Assumptions(of_memory=0.6, of_peak=0.3)
-"""Assumed for the Triton kernels: rows are gathered."""
+"""The assumptions for the Triton kernels, which gather rows."""
 DENSE = Assumptions(of_memory=0.8, of_peak=0.6)
-"""Assumed for a good dense engine, as TensorRT: layouts and tiles are chosen for each layer."""
+"""The assumptions for a good dense engine such as TensorRT, which chooses layouts and tiles for each layer."""
 
 # Jetson Orin Series technical brief (NVIDIA, v1.2) and data sheets. AGX Orin 64 GB: 2048 cores in 16 multiprocessors at
 # 1.3 GHz, 5.3 TFLOPS float32, 170 sparse int8 TOPS of the GPU (so 85 dense, and 42.5 TFLOPS float16), 204.8 GB/s. Orin

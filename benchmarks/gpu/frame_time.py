@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a frame would take on a GPU by the model of :mod:`benchmarks.gpu.predicted_frames`.
+"""Predicts the time of a frame on a GPU by the model of :mod:`benchmarks.gpu.predicted_frames`.
 
 python -m benchmarks.gpu.frame_time --device orin-agx --json orin.json
 
-Nothing is computed: active sets are followed as rectangles. ``--measure``, on a machine with CUDA, also runs the real
-program, and prints what it takes beside what was predicted.
+Nothing is computed: active sets are modelled as rectangles. ``--measure``, on a machine with CUDA, also runs the real
+program, and prints the measured times next to the predicted ones.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _PRECISIONS = {Arithmetic.TF32X3: Precision.FLOAT32, Arithmetic.BFLOAT16: Precis
 def predicted_rows(
     model: Model, devices: Sequence[str], shares: Sequence[float] = SHARES, cameras: int = 1
 ) -> list[dict[str, Any]]:
-    """A row for each device and share of changed pixels, a rectangle in the middle of the input.
+    """Predict a row for each device and share of changed pixels, which form a rectangle in the middle of the input.
 
     Args:
-        cameras: computed in one pass, for which there is a frame of each beside a single one.
+        cameras: number of cameras computed in one pass; their time is given in addition to a single frame's.
     """
     planned = {arithmetic: _planned(model.graph, precision, shares) for arithmetic, precision in _PRECISIONS.items()}
     rows = []
@@ -85,7 +85,7 @@ def predicted_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """A graph as a device computes it in some precision, and how many pixels of each set are active, by share."""
+    """A graph as a device computes it in some precision, and each set's number of active pixels by share."""
 
     layout: Layout
     plan: Plan
@@ -99,7 +99,7 @@ def _planned(graph: Graph, precision: Precision, shares: Sequence[float]) -> _Pl
 
 
 def add_measured(rows: Sequence[dict[str, Any]], model: Model) -> None:
-    """Add what each share takes on this machine's CUDA device."""
+    """Add to the rows what each share takes on this machine's CUDA device."""
     shares = sorted({row["changed"] for row in rows})
     dense_ms = measured_dense_ms(model)
     for row in rows:
@@ -123,7 +123,7 @@ def main(
     ] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Predict what frames take on GPUs, sparse and dense; on the one that it was compared with they took longer."""
+    """Predict how long sparse and dense frames take on GPUs; where this was compared with a GPU, they took longer."""
     names = device.split(",")
     if measure and len(names) > 1:
         raise typer.BadParameter("--measure is for one device, this machine's: name it with --device")

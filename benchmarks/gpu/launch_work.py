@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the launches of a frame do: bytes, products and programs of each step, without a GPU.
+"""The work of a frame's launches without a GPU: bytes, products and programs of each step.
 
 It follows :mod:`cacheinf_ros.engine.gpu.triton_executor` launch by launch, and does not import it, nor Triton.
 """
@@ -30,8 +30,8 @@ from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator, Pool
 from cacheinf_ros.graph.window import Window
 
 FLOAT32_BYTES = 4
-"""Of a value of what is no feature map; those have the size that their layout says, their weights that of the input."""
-_LISTED_BYTES = 4  # of a pixel in a list
+"""The bytes of a value outside of feature maps; a map's values have its layout's size, and weights the input's."""
+_LISTED_BYTES = 4  # bytes per pixel in a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,14 @@ class Launch:
     """One kernel, or a copy or memset between kernels.
 
     Attributes:
-        what: the step that it belongs to, in a word.
-        moved: bytes read and written, each once.
-        products: multiplications and additions on Tensor Cores, with what tiles compute beyond the operator.
-        arithmetic: the same on other cores.
-        programs: with work; all take as long.
-        grid: programs in all: those that find no work leave.
-        most_per_multiprocessor: of them, which then take blocks in turn; None: each is started.
+        what: the step that it belongs to, in one word.
+        moved: bytes read and written, each counted once.
+        products: multiplications and additions on Tensor Cores, including what tiles compute beyond the operator.
+        arithmetic: multiplications and additions on other cores.
+        programs: number of programs with work; all take equally long.
+        grid: number of all programs: those that find no work exit.
+        most_per_multiprocessor: most programs of the grid that are started per multiprocessor, which then take blocks
+            in turn; None: all are started.
     """
 
     what: str
@@ -58,20 +59,20 @@ class Launch:
 
 
 def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
-    """Return the sets whose pixels somebody computes, so that they are listed; the others are masks."""
+    """Return the sets whose pixels some step computes, so that they are listed; the others are masks."""
     return frozenset(step.active for step in plan.steps if isinstance(step, Compute))
 
 
 def entering_sets(plan: Plan) -> tuple[ActiveSet, ...]:
-    """Return the sets that steps read and none fills: they are uploaded, and listed on the device."""
+    """Return the sets that steps read and no step fills: they are uploaded, and listed on the device."""
     filled = {target for step in plan.steps for target in _filled(step)}
     return tuple(dict.fromkeys(each for step in plan.steps for each in _read(step) if each not in filled))
 
 
 def launches(plan: Plan, layout: Layout) -> int:
-    """Count the launches that a frame's graph consists of, whatever is active; those of an ATen call count as one.
+    """Count the launches of a frame's graph, which do not depend on what is active; an ATen call counts as one.
 
-    Before the graph come a memset of all sets, one of the flags, and the copies of the input.
+    In addition, before the graph come a memset of all sets, one of the flags, and the copies of the input.
     """
     return len(plan_work(plan, layout, defaultdict(int)))
 
@@ -82,9 +83,10 @@ def plan_work(
     """Return the launches of a frame's graph, in order, as many as :func:`launches` says.
 
     Args:
-        counts: by set of the plan, how many pixels of each camera are active.
-        tiles: of the kernels; None: those for a GPU.
-        cameras: computed in one pass, each with as much to do. Only global operators are launched for each.
+        counts: for each set of the plan, the number of each camera's active pixels.
+        tiles: tiles of the kernels; None: those for a GPU.
+        cameras: number of cameras computed in one pass, each with as much to do. Only global operators are launched for
+            each camera.
     """
     listed = listed_sets(plan)
     tiles = tiles or Tiles.of_floats(layout.spec(layout.graph.input).floats)
@@ -95,18 +97,18 @@ def plan_work(
 
 
 def frame_work(plan: Plan, layout: Layout, changed: int) -> list[Launch]:
-    """Return what compares a frame of the input's size on the device: an empty count, a kernel, a copy of its mask.
+    """Return the launches that compare a frame of the input's size on the device: a memset, a kernel, a mask's copy.
 
-    Its cache map is taken to hold just what changed: of other pixels nothing is read but the map.
+    The frame's cache map is assumed to mark only what changed; for other pixels nothing but the map is read.
     """
     image, pixels = layout.spec(layout.graph.input), plan.input.pixels
-    # levels of the frame, of what is composed, and, read and written, of what was seen
+    # the bytes are those of the map, of the frame and the composed image, and of the last seen levels, read and written
     moved = pixels + changed * image.channels * (4 + image.value_bytes)
     return [_even("memset", FLOAT32_BYTES, 1), _even("frame", moved, pixels), _even("copy", 2 * pixels, pixels)]
 
 
 def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles, cameras: int = 1) -> Launch:
-    """Return the work of computing so many pixels of an operator's output, for each camera."""
+    """Return the work of computing ``active`` pixels of an operator's output, for each camera."""
     out = layout.spec(operator.output)
     if isinstance(operator, Conv) and not operator.is_depthwise:
         return _product_work(operator, layout, active, tiles, cameras)
@@ -125,10 +127,10 @@ def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles,
 
 
 def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES) -> Launch:
-    """Return the work of a global operator: whatever it does, it reads its inputs and writes its output.
+    """Return the work of a global operator: whatever it computes, it reads its inputs and writes its output.
 
     Args:
-        value_bytes: of a value of either.
+        value_bytes: bytes of a value of inputs and output.
     """
     output = _values(layout, operator.output)
     inputs = sum(_values(layout, name) for name in operator.inputs)
@@ -136,9 +138,9 @@ def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES
 
 
 def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: int) -> Launch:
-    """An implicit matrix product in tiles of pixels x columns, its depth in pieces of a power of two.
+    """Return the work of an implicit matrix product in tiles of pixels x columns, its depth in powers of two.
 
-    Cameras share tiles, and its weights.
+    Cameras share the tiles and the weights.
     """
     outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
     taps, columns = math.prod(op.window.kernel), columns_of(outputs, tiles)
@@ -162,9 +164,9 @@ def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: 
 
 
 def read_pixels(window: Window, active: int) -> int:
-    """Estimate the pixels of the input that are read for so many of the output that lie together, about as a square.
+    """Estimate how many input pixels are read for active output pixels that lie together, about as a square.
 
-    Never more than each tap of each of them, nor than there are; of those in the padding some are counted.
+    The estimate never exceeds the taps of all of them, nor the input's pixels; some pixels of the padding are counted.
     """
     side = math.sqrt(active)
     spans = [
@@ -176,7 +178,7 @@ def read_pixels(window: Window, active: int) -> int:
 
 
 def _read_bytes(operator: Operator, layout: Layout, active: int) -> int:
-    """How many bytes are read of all inputs, and of the weights of a depthwise convolution, which are float32."""
+    """Return the bytes read of all inputs, and of a depthwise convolution's weights, which are float32."""
     if not active:
         return 0
     found = FLOAT32_BYTES * operator.weight.numel() if isinstance(operator, Conv) else 0
@@ -186,7 +188,7 @@ def _read_bytes(operator: Operator, layout: Layout, active: int) -> int:
             pixels = read_pixels(operator.window, active)
         elif isinstance(operator, GlobalMean):
             pixels = spec.pixels
-        else:  # also of a few neighbours, where it is resampled: most of them are read for others too
+        else:  # where it is resampled, a few neighbours are read too: most of them are read for other pixels anyway
             pixels = min(active, spec.pixels)
         found += spec.value_bytes * pixels * spec.channels
     return found
@@ -231,7 +233,7 @@ def _set_work(
     listed: Collection[ActiveSet],
     cameras: int,
 ) -> Launch:
-    """A mask is read and one is written, a byte for each pixel; a list gets four for each active one."""
+    """Return the work on a set: masks are read, a byte per pixel is written, and a list gets four per active pixel."""
     moved = read + target.pixels + (_LISTED_BYTES * counts[target] if target in listed else 0)
     return _even(what, cameras * moved, cameras * target.pixels)
 
@@ -239,7 +241,7 @@ def _set_work(
 def _commit_work(
     delta: DeltaThreshold, layout: Layout, output: str, active: int, changed: int, tiles: Tiles, cameras: int
 ) -> list[Launch]:
-    """What was computed is compared with the map, and what changed is written there."""
+    """Return the work of comparing what was computed with the map, and of writing there what changed."""
     spec = layout.spec(output)
     active, changed, pixels = cameras * active, cameras * changed, cameras * spec.pixels
     used = -(-active // tiles.pixels)
@@ -257,9 +259,11 @@ def _commit_work(
 def _call_work(
     step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet], cameras: int
 ) -> list[Launch]:
-    """Called in every frame, for each camera, whether it is due or not; what it returns is compared where it is a map.
+    """Return the work of a call, in every frame and for each camera, whether it is due or not.
 
-    Maps that are kept in 16 bits are made float32 for it.
+    What it returns is compared where it is a map.
+
+    Maps that are kept in 16 bits are widened to float32 for the call.
     """
     call, output = aten_work(step.operator, layout), _values(layout, step.operator.output)
     narrow = [n for n in step.operator.inputs if n in layout.maps and layout.spec(n).value_bytes < FLOAT32_BYTES]
@@ -296,7 +300,7 @@ def _read(step: Step) -> Sequence[ActiveSet]:
 
 
 def _even(what: str, moved: int, values: int) -> Launch:
-    """Every program does the same with as many values."""
+    """Return a launch whose programs all do the same with equally many values."""
     programs = max(1, -(-values // masked_pixels(values)))
     return Launch(what=what, moved=moved, programs=programs, grid=programs)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames timed on a CUDA device, from the CPU's memory and back to it."""
+"""Times frames on a CUDA device, from the CPU's memory and back to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _FRAMES = 30
 
 @torch.inference_mode()
 def measured_ms(model: Model, shares: Sequence[float], precision: Precision) -> list[float]:
-    """Medians: from changed pixels in the CPU's memory to the outputs there, a rectangle in the middle of each share.
+    """Measure the median milliseconds of a frame in which a rectangle in the middle has changed, by its share.
+
+    The time is from the changed pixels in the CPU's memory to the outputs there.
 
     Raises:
         EngineError: there is no CUDA device.
@@ -41,7 +43,7 @@ def measured_ms(model: Model, shares: Sequence[float], precision: Precision) -> 
 
 
 def measured_dense_ms(model: Model) -> float:
-    """Median: by torch in float16, as one CUDA graph, from the input in the CPU's memory to the outputs there."""
+    """Measure torch's median ms in float16, as one CUDA graph, from the input in the CPU's memory to outputs there."""
     run = TorchOnDevice(model.graph, torch.device("cuda"), torch.float16)
     image = np.random.default_rng(0).random((1, 3, *model.input_size), np.float32)
     took = []

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A model of the time of a frame on a GPU, for when there is none: a roofline with the time of launches.
+"""A model of the time of a frame on a GPU, for machines without one: a roofline with the time of launches.
 
 A launch takes the longest of: the gap to the next one, its bytes, its products in waves of whole tiles (so that a few
-active pixels take as long as a tile of each), and the start of all its programs, also of those that find no work.
-Frames on an H200 took several times as long (docs/jetson.md): :class:`.devices.Assumptions`.
+active pixels take as long as a tile of each), and the start of all its programs, even of those that find no work.
+Frames on an H200 took several times as long as predicted (docs/jetson.md): :class:`.devices.Assumptions`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Global
 
-_SETS_BEFORE = 1  # memset before the graph, of all sets; then one of each camera's flags
+_SETS_BEFORE = 1  # one memset of all sets before the graph; another for each camera's flags
 _INDEX_BYTES = 4
 _FLOAT16_BYTES = 2
 
 
 class Bound(Enum):
-    """What a launch's time is the time of."""
+    """What bounds the time of a launch."""
 
     GAP = "launch gaps"
     BYTES = "bytes"
@@ -40,11 +40,11 @@ class Bound(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameTime:
-    """A predicted frame.
+    """The predicted time of a frame.
 
     Attributes:
-        launches: of the device, copies between its memory and the CPU's not among them.
-        microseconds: by what bounds the launches.
+        launches: number of launches on the device, not counting copies between its memory and the CPU's.
+        microseconds: time by what bounds the launches.
     """
 
     launches: int
@@ -52,12 +52,12 @@ class FrameTime:
 
     @property
     def milliseconds(self) -> float:
-        """Return the time of the whole frame."""
+        """The time of the whole frame."""
         return sum(self.microseconds.values()) / 1e3
 
     @property
     def bound(self) -> Bound:
-        """Return what most of the time is spent on."""
+        """What bounds most of the time."""
         return max(self.microseconds, key=lambda bound: self.microseconds[bound])
 
 
@@ -87,12 +87,13 @@ def sparse_frame(
     assumed: Assumptions = SPARSE,
     cameras: int = 1,
 ) -> FrameTime:
-    """Predict a frame of each camera as the Triton executor computes it, from changed pixels in the CPU's memory to
-    the outputs there.
+    """Predict the time of one frame of each camera as the Triton executor computes it.
+
+    It lasts from the changed pixels in the CPU's memory to the outputs there.
 
     Args:
-        counts: by set of the plan, how many pixels of each camera are active.
-        cameras: computed in one pass.
+        counts: for each set of the plan, the number of each camera's active pixels.
+        cameras: number of cameras computed in one pass.
     """
     work = plan_work(plan, layout, counts, cameras=cameras)
     before = _SETS_BEFORE + cameras
@@ -107,11 +108,12 @@ def sparse_frame(
 def input_us(
     plan: Plan, layout: Layout, changed: int, device: Device, *, on_device: bool, assumed: Assumptions = SPARSE
 ) -> float:
-    """Predict the microseconds in which what changed of a frame of the input's size gets to where operators read it.
+    """Predict the microseconds until the changed pixels of a frame of the input's size are where operators read them.
 
     Args:
-        changed: how many pixels.
-        on_device: the frame goes up whole and is compared there; else the CPU compares it, whose time is not in it.
+        changed: number of changed pixels.
+        on_device: whether the frame is uploaded as a whole and compared there; otherwise the CPU compares it, whose
+            time is not included.
     """
     image, pixels = layout.spec(layout.graph.input), plan.input.pixels
     if not on_device:
@@ -123,11 +125,13 @@ def input_us(
 
 
 def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:
-    """Predict the graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but
-    more of the peak. The whole picture is uploaded, a byte for each channel.
+    """Predict the time of the graph computed densely by a good float16 engine.
+
+    There is one launch for each operator, with the same tiles, but more of the peak is reached. The whole picture is
+    uploaded, one byte per channel.
 
     Args:
-        layout: how maps lie; all are taken to be of float16, outputs too, whatever it says.
+        layout: how maps are laid out; all maps and outputs are assumed to be float16, whatever it states.
     """
     layout = _in_float16(layout)
     work = []

@@ -1,24 +1,24 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A detector with YOLOv8s's widths, depths and operators and random weights, up to its raw heads: for times only."""
+"""A detector with YOLOv8s's widths, depths and operators and random weights, up to its raw heads: for timing only."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-_WIDTHS = (32, 64, 128, 256, 512)  # of v8s, at strides 2, 4, 8, 16, 32
+_WIDTHS = (32, 64, 128, 256, 512)  # widths of v8s, at strides 2, 4, 8, 16, 32
 _DEPTHS = (1, 2, 2, 1)
 _CLASSES, _BOX_VALUES = 80, 64
 
 
 def conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
-    """Make a convolution that keeps the size at stride 1, with its norm and SiLU."""
+    """Build a convolution that keeps the size at stride 1, with its norm and SiLU."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.SiLU())
 
 
 class C2f(nn.Module):
-    """Half of the channels goes through a row of bottlenecks; what each of them makes is kept."""
+    """YOLOv8's C2f block: half of the channels goes through a chain of bottlenecks, whose outputs are all kept."""
 
     def __init__(self, inputs: int, outputs: int, depth: int, *, adds: bool) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class C2f(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """SPPF: one maximum after the other."""
+    """YOLOv8's SPPF block: a chain of max poolings, whose outputs are concatenated."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _Head(nn.Module):
 
 
 class Yolo8s(nn.Module):
-    """Its outputs are the raw maps at strides 8, 16 and 32: decoding takes little, and is left out."""
+    """YOLOv8s up to its raw outputs at strides 8, 16 and 32: decoding takes little time and is left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Yolo8s(nn.Module):
         self.heads = nn.ModuleList(_Head(channels) for channels in (fine, middle, coarse))
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Raw heads of an image whose sides are multiples of 32."""
+        """Compute the raw heads of an image whose sides are multiples of 32."""
         levels, x = [], self.stem(image)
         for down in self.down:
             x = down(x)

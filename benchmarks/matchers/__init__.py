@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matchers that the package's own are compared with (DeepCache's Table 4)."""
+"""Matchers that the package's own matcher is compared with (DeepCache's Table 4)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,6 +13,6 @@ COMPARATORS: Mapping[str, Callable[[MatchingConfig], Matcher]] = {
     compare.__name__: partial(Comparator, compare.__name__, compare)
     for compare in (diamond, exhaustive, three_step, deepmon)
 }
-"""By the name that reports call them; a configuration's own ``matcher`` does not count."""
+"""The comparators by their names in reports; the ``matcher`` of the configuration that they get is ignored."""
 
 __all__ = ["COMPARATORS"]

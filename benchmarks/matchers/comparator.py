@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A matcher of which only the comparison of two images is its own."""
+"""A matcher made from a function that compares two images."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cacheinf_ros.matching import MatchingConfig
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """See :class:`Matcher`.
+    """A :class:`Matcher` that calls a function.
 
     Attributes:
-        name: as reports call it.
-        compare: says what of the second image is in the first.
+        name: the name in reports.
+        compare: finds which blocks of the second image are in the first.
     """
 
     name: str
@@ -28,5 +28,5 @@ class Comparator:
     config: MatchingConfig
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
+        """Implement :meth:`Matcher.match`."""
         return self.compare(ImagePair.of(reference, frame), self.config)

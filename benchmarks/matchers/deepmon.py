@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""DeepMon's matcher (MobiSys'17, section 5): a block is reused when its histograms are those of its place before."""
+"""DeepMon's matcher (MobiSys'17, section 5): a block is reused where its histograms equal those at its place before."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cacheinf_ros.jit.compiled import compiled
 from cacheinf_ros.matching import MatchingConfig
 
 BINS = 16
-"""A channel's 256 levels fall into so many."""
+"""The number of bins that a channel's 256 levels fall into."""
 ALLOWED_DISTANCE = 0.1
-"""Largest chi-square distance of histograms that count as equal; they sum to 1 per channel."""
+"""The largest chi-square distance of histograms that count as equal; they sum to 1 per channel."""
 
 
 def deepmon(pair: ImagePair, config: MatchingConfig) -> CacheMap:
-    """Compares histograms, so that noise hardly counts, and neither does a change that keeps the colours.
+    """Match by comparing histograms, so that noise hardly counts, and neither does a change that keeps the colours.
 
-    Its blocks do not reach the PSNR of the configuration's threshold.
+    The reused blocks need not reach the PSNR of the configuration's threshold.
     """
     reusable = np.zeros(grid_shape(pair.image_size, config.block_size), np.bool_)
     counts = np.empty((2, pair.channels, BINS), np.int32)
@@ -34,9 +34,11 @@ def _compare(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, allowed: float,
     reusable: NDArray[np.bool_], counts: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Chi-square distance of the channels' histograms, sum of (a - b)^2 / (a + b), mean over channels, by block.
+    """Mark blocks as reusable by the chi-square distance of their histograms, sum of (a - b)^2 / (a + b).
 
-    ``counts``: room for both histograms, [2, channels, BINS].
+    The distance is the mean over the channels.
+
+    ``counts`` is scratch space for both histograms, [2, channels, BINS].
     """
     reference, frame = images
     height, row_bytes = frame.shape

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Searches of every block, what ``diamond_optimised`` approximates; then all blocks are re-checked as it does."""
+"""Full searches of every block, which ``diamond_optimised`` approximates; all blocks are then re-checked as it does."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NO_LIMIT = 2**62
 
 
 def diamond(pair: ImagePair, config: MatchingConfig) -> CacheMap:
-    """DeepCache's search without its two short cuts: every block is searched, and none is remembered."""
+    """Match with DeepCache's search without its two short cuts: every block is searched, and none is remembered."""
     search, _ = search_by_diamond(pair, config, skip=1)
     return _rechecked(pair, config, search)
 
 
 def exhaustive(pair: ImagePair, config: MatchingConfig) -> CacheMap:
-    """Looks at all (2 ``search_range`` + 1)^2 places of every block: slow, and never worse."""
+    """Match by looking at all (2 ``search_range`` + 1)^2 places of every block: slow, and never worse."""
     return _rechecked(pair, config, _search(pair, config, in_three_steps=False))
 
 
 def three_step(pair: ImagePair, config: MatchingConfig) -> CacheMap:
-    """Looks around every block in steps that halve (Koga et al., 1981)."""
+    """Match by looking around every block in steps that halve (Koga et al., 1981)."""
     return _rechecked(pair, config, _search(pair, config, in_three_steps=True))
 
 
@@ -49,7 +49,7 @@ def _search(pair: ImagePair, config: MatchingConfig, *, in_three_steps: bool) ->
 
 
 def _inner(kernel: Any) -> Any:
-    """A kernel of the package, for those of this file to call: a function of Python, or compiled already."""
+    """Return a kernel of the package so that this file's kernels can call it, whether it is compiled already or not."""
     return compiled()(getattr(kernel, "py_func", kernel))
 
 
@@ -58,7 +58,7 @@ _area, _error, _is_inside = map(_inner, (kernels.block_area, kernels.block_error
 
 @compiled()
 def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
-    """The best of all offsets; of equally good ones no movement, else the first."""
+    """Return the best of all offsets; among equally good ones no movement, or else the first."""
     best = (0, 0, _error(images, area, 0, 0, channels, _NO_LIMIT))
     for dy in range(-reach, reach + 1):
         for dx in range(-reach, reach + 1):
@@ -71,7 +71,7 @@ def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
 
 @compiled()
 def _three_step(images: Images, area: Area, reach: int, channels: int) -> Best:
-    """The best of the centre and its eight neighbours at half the reach, then at half of that, down to one pixel."""
+    """Search the centre and its eight neighbours at half the reach, then at half of that, down to one pixel."""
     best = (0, 0, _error(images, area, 0, 0, channels, _NO_LIMIT))
     step = 1
     while 4 * step <= reach + 1:
@@ -93,7 +93,7 @@ def _search_all(
     images: Images, block: int, channels: int, reach: int, allowed: float, in_three_steps: int,
     best: NDArray[np.int64], matched: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Search every block within ``reach`` pixels; the rest as in :func:`.kernels.search_diamond`."""
+    """Search every block within ``reach`` pixels; the outputs are those of :func:`.kernels.search_diamond`."""
     for row in range(matched.shape[0]):
         for column in range(matched.shape[1]):
             area = _area(images, row, column, block, channels)

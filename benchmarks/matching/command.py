@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench matcher``: how long each matching algorithm takes, and what it finds."""
+"""``cacheinf bench matcher``: measures how long each matching algorithm takes, and what it finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def matcher(
     frames: Annotated[int, typer.Option(min=2, help="How many frames are matched.")] = 60,
     json_file: JsonFile = None,
 ) -> None:
-    """Latency and match ratio of every matching algorithm, each frame against the one before (DeepCache, Table 4)."""
+    """Measure latency and match ratio of every matcher, each frame against the one before (DeepCache, Table 4)."""
     from benchmarks.matchers import COMPARATORS
     from benchmarks.matching.matching_time import INSTALLED, run_matcher_benchmark
     from cacheinf_ros.sources import open_source

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How long each matching algorithm takes and how much it finds to reuse (DeepCache's Table 4)."""
+"""Measures how long each matching algorithm takes and how much it finds to reuse (DeepCache's Table 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.matching import Matcher, MatcherName, MatchingConfig, make_matcher
 
 WARM_UP = 2
-"""Pairs matched before the clock counts: first touch of memory and caches."""
+"""The number of pairs matched before the clock counts: memory and caches are touched for the first time."""
 Make = Callable[[MatchingConfig], Matcher]
 
 
@@ -27,7 +27,7 @@ def _make(name: MatcherName, config: MatchingConfig) -> Matcher:
 
 
 INSTALLED: Mapping[str, Make] = {name.value: partial(_make, name) for name in MatcherName}
-"""What makes each matcher that the nodes offer, by name."""
+"""Factories of the matchers that the nodes offer, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class _Contender:
     match_ratios: list[float] = field(default_factory=list)
 
     def measure(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> None:
-        """Match one pair. One thread: the matchers start no others."""
+        """Match one pair and record the time, on one thread: the matchers start no others."""
         start = time.perf_counter_ns()
         cache_map = self.matcher.match(reference, frame)
         self.latencies_ms.append((time.perf_counter_ns() - start) / 1e6)
@@ -69,7 +69,7 @@ def run_matcher_benchmark(
     Args:
         images: uint8 [height, width, 3], in order; an endless source is fine.
         sizes: (height, width) that the frames are resized to.
-        matchers: what makes each algorithm, by name; those before it in a frame differ from frame to frame.
+        matchers: factories of the algorithms, by name; the order in which they run changes from frame to frame.
         frames: how many frames to use at most.
         config: threshold, block size and so on; its ``matcher`` is not used.
 
@@ -78,7 +78,7 @@ def run_matcher_benchmark(
         {"p50", "p95", "mean", "std"}, "match_ratio": {"mean"}}, ...}, ...}}``.
 
     Raises:
-        MatchingError: where there are not two frames to compare.
+        MatchingError: there are not two frames to compare.
     """
     config = config or MatchingConfig()
     pictures = list(islice(images, frames))
@@ -100,7 +100,7 @@ def _run(
     for reference, frame in islice(pairwise(images), WARM_UP):
         for contender in contenders.values():
             contender.matcher.match(reference, frame)
-    # in another order each time: what was run just before decides what is left of the images in the processor's cache
+    # in another order each time: the matcher that ran just before decides how much of the images is in the CPU cache
     order, names = np.random.default_rng(0), list(contenders)
     for reference, frame in pairwise(images):
         for index in order.permutation(len(names)):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Arenas of the memory planner's paper: its networks, hard problems, planning in rounds."""
+"""Benchmarks of the memory planner's paper: the arenas of its networks, hard problems, and planning in rounds."""
 
 from benchmarks.memory.placements import run_placement_benchmark
 from benchmarks.memory.tables import print_placements

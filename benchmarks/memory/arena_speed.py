@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The claim that fewer cache misses make inference faster (Pisarchyk and Lee, 2020, sections 1 and 2), measured."""
+"""Tests the claim that fewer cache misses make inference faster.
+
+The claim is made by Pisarchyk and Lee, 2020, sections 1 and 2.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ _WARM_UP = 3
 
 
 def arena_speed(models: Sequence[str] = MODELS, *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Time dense frames with all maps in one arena, and with memory of its own for every map, in turn.
+    """Time dense frames with all maps in one arena, and with separate memory for every map, in turn.
 
-    Kernels are the same: only where maps lie differs. Nothing is computed strip by strip, which has no maps as a whole.
+    The kernels are the same: only where maps lie differs. Nothing is computed strip by strip, where no map exists
+    whole.
     """
     rows = []
     for reference in models:

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The networks of the memory planner's paper, as its runtime saw them (Pisarchyk and Lee, 2020, section 6).
 
-Float32, with activations, batch norm and identities fused into the operators before them; channels are rounded up to
-four, as the GPU's layout has them. Inputs, outputs and weights are not among the intermediate tensors. The sum of all
-sizes (the paper's row "naive") says which graphs they were: it is the paper's for all but Inception v3 and BlazeFace.
+Tensors are float32, with activations, batch norm and identities fused into the operators before them; channels are
+rounded up to four, as in the GPU's layout. Inputs, outputs and weights are not among the intermediate tensors. The sum
+of all sizes (the paper's row "naive") shows which graphs it used: it agrees for all but Inception v3 and BlazeFace.
 Shapes are (height, width, channels), padding is "same" unless said otherwise.
 """
 
@@ -18,30 +18,30 @@ from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import aligned
 
 Shape: TypeAlias = tuple[int, int, int]
-Tensor: TypeAlias = int  # index of the operator that writes it; the network's input: -1
+Tensor: TypeAlias = int  # index of the operator that writes it; -1 for the network's input
 INPUT: Tensor = -1
 _BYTES = 4
-_SLICE = 4  # channels that lie together
+_SLICE = 4  # channels are stored in groups of so many
 _CLASSES = 1001  # with "background"
-_UNKNOWN = 232  # floats of a tensor of Inception v3
+_UNKNOWN = 232  # floats of a tensor of Inception v3 that the paper does not name
 
 
 class Tape:
-    """Operators in an order of execution, each with one output."""
+    """A recorded sequence of operators in their order of execution, each with one output."""
 
     def __init__(self, height: int, width: int | None = None) -> None:
-        """``height`` and ``width`` of the input in pixels; with no width it is square."""
+        """Begin with an input of ``height`` x ``width`` pixels; it is square where no width is given."""
         self._input: Shape = (height, height if width is None else width, 3)
         self._shapes: list[Shape] = []
         self._inputs: list[list[Tensor]] = []
         self._is_weighted: list[bool] = []
 
     def shape(self, tensor: Tensor) -> Shape:
-        """(height, width, channels)."""
+        """Return a tensor's (height, width, channels)."""
         return self._input if tensor == INPUT else self._shapes[tensor]
 
     def add(self, inputs: Sequence[Tensor], shape: Shape, *, is_weighted: bool = False) -> Tensor:
-        """Note an operator, which may have weights and an activation; what it writes."""
+        """Record an operator, which may have weights and an activation; return the tensor that it writes."""
         self._is_weighted.append(is_weighted)
         self._inputs.append([tensor for tensor in inputs if tensor != INPUT])
         self._shapes.append(shape)
@@ -50,7 +50,7 @@ class Tape:
     def window(
         self, x: Tensor, kernel: int, stride: int = 1, channels: int | None = None, *, valid: bool = False
     ) -> Tensor:
-        """A convolution, or with no number of channels a pooling or depthwise convolution."""
+        """Record a convolution; without a number of channels, a pooling or depthwise convolution."""
         height, width, before = self.shape(x)
         lost = kernel - 1 if valid else 0
         height, width = (-(-(side - lost) // stride) for side in (height, width))
@@ -58,21 +58,21 @@ class Tape:
         return self.add([x], shape, is_weighted=channels is not None)
 
     def concatenate(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Behind one another, along the channels."""
+        """Record a concatenation along the channels."""
         height, width, _ = self.shape(inputs[0])
         return self.add(inputs, (height, width, sum(self.shape(x)[2] for x in inputs)))
 
     def classify(self, x: Tensor) -> None:
-        """Mean over the picture, 1x1 convolution, reshape, softmax."""
+        """Record a mean over the picture, a 1x1 convolution, a reshape and a softmax."""
         x = self.add([x], (1, 1, self.shape(x)[2]))
         x = self.add([x], (1, 1, _CLASSES))
         x = self.add([x], (1, 1, _CLASSES))
         self.add([x], (1, 1, _CLASSES))
 
     def records(self, *, outputs: Sequence[Tensor] = (), by_level: bool = False) -> list[TensorRecord]:
-        """Describe every tensor but the input and the outputs: what the last operator writes, and ``outputs``.
+        """Describe every tensor except the input and the outputs: what the last operator writes, and ``outputs``.
 
-        ``by_level``: operators run in the order in which their inputs are complete, instead of the order of the tape.
+        With ``by_level``, operators run in the order in which their inputs are complete, instead of the tape's order.
         """
         order = self._by_level() if by_level else range(len(self._shapes))
         position = {tensor: index for index, tensor in enumerate(order)}
@@ -94,8 +94,10 @@ class Tape:
         ]
 
     def _by_level(self) -> list[Tensor]:
-        """Operators run when their inputs are complete, those with weights in two steps: their activation comes later,
-        as in the graph that the fused one was made of.
+        """Return the operators in the order in which their inputs are complete.
+
+        Those with weights count as two steps, as their activation was an operator of its own before the graph was
+        fused.
         """
         missing = [len(inputs) for inputs in self._inputs]
         ready = deque((index, 0) for index, count in enumerate(missing) if count == 0)
@@ -115,7 +117,7 @@ class Tape:
 
 
 def mobilenet_v1() -> list[TensorRecord]:
-    """Howard et al. (2017), table 1; 224 x 224."""
+    """Build MobileNet v1, Howard et al. (2017), table 1; 224 x 224."""
     tape = Tape(224)
     x = tape.window(INPUT, 3, 2, 32)
     for stride, channels in (
@@ -135,7 +137,7 @@ def mobilenet_v1() -> list[TensorRecord]:
 
 
 def mobilenet_v2() -> list[TensorRecord]:
-    """Sandler et al. (2018), table 2; 224 x 224."""
+    """Build MobileNet v2, Sandler et al. (2018), table 2; 224 x 224."""
     tape = Tape(224)
     x = tape.window(INPUT, 3, 2, 32)
     for expansion, channels, repeats, stride in (
@@ -152,7 +154,7 @@ def mobilenet_v2() -> list[TensorRecord]:
 
 
 def deeplab_v3() -> list[TensorRecord]:
-    """Chen et al. (2017) on MobileNet v2 of half width, with atrous convolutions from stride 8 on; 257 x 257."""
+    """Build DeepLab v3, Chen et al. (2017), on a half-width MobileNet v2, atrous from stride 8 on; 257 x 257."""
     tape = Tape(257)
     x = tape.window(tape.window(INPUT, 3, 2, 16), 3)
     x = tape.window(x, 1, 1, 8)
@@ -171,21 +173,21 @@ def deeplab_v3() -> list[TensorRecord]:
 
 
 def posenet() -> list[TensorRecord]:
-    """MobileNet v1 of three quarters of its width at stride 16, with four heads; 353 x 257.
+    """Build PoseNet: MobileNet v1 of three quarters of its width at stride 16, with four heads; 353 x 257.
 
-    The paper cites Kendall et al. (2015); its figures are those of TensorFlow Lite's pose network of this name.
+    The paper cites Kendall et al. (2015); its numbers are those of TensorFlow Lite's pose network of this name.
     """
     tape = Tape(353, 257)
     x = tape.window(INPUT, 3, 2, 24)
     for stride, channels in ((1, 48), (2, 96), (1, 96), (2, 192), (1, 192), (2, 384), *[(1, 384)] * 7):
         x = tape.window(tape.window(x, 3, stride), 1, 1, channels)
     heads = [tape.window(x, 1, 1, 17), tape.window(x, 1, 1, 34)]
-    tape.concatenate([tape.window(x, 1, 1, 32), tape.window(x, 1, 1, 32)])  # displacements there and back
+    tape.concatenate([tape.window(x, 1, 1, 32), tape.window(x, 1, 1, 32)])  # forward and backward displacements
     return tape.records(outputs=heads)
 
 
 def blazeface() -> list[TensorRecord]:
-    """Bazarevsky et al. (2019), table 4; 128 x 128. Shortcuts are added by the convolution before them."""
+    """Build BlazeFace, Bazarevsky et al. (2019), table 4; 128 x 128; convolutions add the shortcuts beside them."""
     tape = Tape(128)
 
     def block(x: Tensor, stride: int, *widths: int) -> Tensor:
@@ -209,10 +211,12 @@ def blazeface() -> list[TensorRecord]:
 
 
 def inception_v3() -> list[TensorRecord]:
-    """Szegedy et al. (2016), table 1, level by level; 299 x 299. A concatenation of concatenations is one.
+    """Build Inception v3, Szegedy et al. (2016), table 1, level by level; 299 x 299.
 
-    Both bounds and three strategies of table 1 take 214 to 253 floats more than that: something small is alive all the
-    time, and is here, though the paper does not say what.
+    A concatenation of concatenations is one operator.
+
+    Both bounds and three strategies of table 1 take 214 to 253 floats more than that. Something small must be alive all
+    the time; it is added here, though the paper does not say what it is.
     """
     tape = Tape(299)
     x = tape.window(INPUT, 3, 2, 32, valid=True)
@@ -263,4 +267,4 @@ PAPER_NETWORKS: Mapping[str, Callable[[], list[TensorRecord]]] = MappingProxyTyp
         "blazeface": blazeface,
     }
 )
-"""In the order of the paper's tables."""
+"""Functions that build the networks, in the order of the paper's tables."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The memory planner's paper for ``cacheinf bench paper``: nothing but graphs and arithmetic."""
+"""The memory planner's paper for ``cacheinf bench paper``, which needs only graphs and arithmetic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.papers.stated import NO_NUMBERS, NOTE, PAPER, Ours, Stated, besi
 
 __all__ = ["FIGURES", "TABLES", "draw", "figure", "table"]
 _RECORDS, _PROFILES = 1, 2  # figures
-_THIRD = 3  # the operator of which the text works the breadth out
+_THIRD = 3  # the operator whose breadth the text works out
 _STATED: Mapping[str, Stated] = {
     "breadth": Stated(quantity="operator 3: breadth", value=80, cited="section 3"),
     "maximum": Stated(quantity="third positional maximum", value=16, cited="section 3"),
@@ -21,12 +21,12 @@ _STATED: Mapping[str, Stated] = {
 
 
 def table(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-    """See :func:`.paper_tables.table`."""
+    """Compute a table, see :func:`.paper_tables.table`."""
     return paper_tables.table(number)
 
 
 def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-    """See :func:`.paper_tables.figure`; with the numbers of it that the paper's text states."""
+    """Compute a figure, see :func:`.paper_tables.figure`, with the numbers that the paper's text states for it."""
     found = paper_tables.figure(number)
     if number != _PROFILES:
         return found | {NOTE: NO_NUMBERS}
@@ -36,7 +36,7 @@ def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -
 
 
 def draw(number: int, found: dict[str, Any], path: Path) -> None:
-    """Draw the example's tensors: their lives (1), what is alive at each operator (2), or where they lie (3 to 6)."""
+    """Draw the example's tensors: their lifetimes (1), what is alive at each operator (2), or their places (3 to 6)."""
     from benchmarks.memory.plot import plot_lives, plot_profiles
 
     if number == _PROFILES:

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The strategies of Pisarchyk and Lee (2020) as they gave the figures of tables 1 and 2.
+"""The strategies of Pisarchyk and Lee (2020) in the variants that yield the figures of tables 1 and 2.
 
-Their text leaves the order of equal tensors and operators open, and in places says something else than what was
-measured. Each difference from :mod:`cacheinf_ros.memory` that the figures show is said at the function. Strategies that
-do not differ are taken from there.
+Their text leaves the order of equal tensors and operators open, and in places differs from what was measured. Each
+difference from :mod:`cacheinf_ros.memory` that the figures reveal is documented at the function. Strategies without
+differences are taken from there.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from cacheinf_ros.memory.strategies import Strategy
 
 
 def _by_size(records: Sequence[TensorRecord]) -> list[int]:
-    """Largest first, of equal ones those that begin earlier."""
+    """Return the indices of the tensors, largest first; of equal ones, those that begin earlier come first."""
     return sorted(range(len(records)), key=lambda i: (-records[i].size, records[i].first))
 
 
 def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
-    """Algorithm 1, lines 4 to 6: of equal operators the earlier goes first, of equal tensors the one that lives longer
-    and then the later.
+    """Return the indices of the tensors by breadth: algorithm 1, lines 4 to 6.
+
+    Of equal operators the earlier goes first, of equal tensors the one that lives longer and then the later.
     """
     operators = range(max((record.last for record in records), default=-1) + 1)
     profiles = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
@@ -40,9 +41,10 @@ def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
 
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
-    """Algorithm 2, but that a tensor takes the first suitable object.
+    """Place by algorithm 2, except that a tensor takes the first suitable object.
 
-    That is the largest: the text says the smallest, with which no order of equal tensors gives the paper's figures.
+    The first one is the largest. The text says the smallest, with which no order of equal tensors gives the paper's
+     figures.
     """
     objects: list[SharedObject] = []
     object_of = [0] * len(records)
@@ -54,7 +56,7 @@ def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
 
 
 def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
-    """Algorithm 1, lines 7 to 33: the smallest object that is large enough, or else the largest."""
+    """Place by algorithm 1, lines 7 to 33: in the smallest object that is large enough, or else in the largest."""
     objects: list[SharedObject] = []
     object_of = [0] * len(records)
     for index in _by_breadth(records):
@@ -71,10 +73,10 @@ def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
 
 
 def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
-    """Section 4.4, with what its figures show beyond the text.
+    """Place by section 4.4, with what the paper's figures show beyond the text.
 
     A stage holds all sizes above the next positional maximum; in it, tensors that no object suits go first, and an
-    object's idle time before a use that is placed already counts before that after one.
+    object's idle time before a use that is already placed counts before its idle time after one.
     """
     maxima = positional_maxima(records)
     waiting = set(range(len(records)))
@@ -94,12 +96,12 @@ def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
 
 
 def _stage(size: int, maxima: Sequence[int]) -> int:
-    """The smallest positional maximum that is as large."""
+    """Return the smallest positional maximum that is at least ``size``."""
     return min(maximum for maximum in maxima if maximum >= size)
 
 
 def _idle(objects: Sequence[SharedObject], record: TensorRecord) -> Iterable[tuple[bool, int, int]]:
-    """(whether its nearest use is before the tensor, operators between, object), of every object that suits."""
+    """Yield (whether the nearest use is before the tensor, operators between, object) for every suitable object."""
     for number, shared in enumerate(objects):
         if shared.suits(record):
             yield (
@@ -117,12 +119,12 @@ def _use(objects: list[SharedObject], chosen: int, record: TensorRecord) -> None
 
 
 def offsets_by_size(records: Sequence[TensorRecord]) -> Placement:
-    """Algorithm 3."""
+    """Place by algorithm 3."""
     return fill_gaps(records, _by_size(records))
 
 
 def offsets_by_breadth(records: Sequence[TensorRecord]) -> Placement:
-    """Section 5.3."""
+    """Place by section 5.3."""
     return fill_gaps(records, _by_breadth(records))
 
 

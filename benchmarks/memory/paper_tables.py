@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables 1 and 2 and figures 1 to 6 of Pisarchyk and Lee (2020), theirs beside ours."""
+"""Tables 1 and 2 and figures 1 to 6 of Pisarchyk and Lee (2020), the paper's numbers next to ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PUBLISHED: Mapping[int, Mapping[str, tuple[float, ...]]] = MappingProxyType(
         },
     }
 )
-"""MiB by table and row, in the order of :data:`PAPER_NETWORKS` (the paper says MB)."""
+"""The paper's MiB by table and row, in the order of :data:`PAPER_NETWORKS` (the paper says MB)."""
 
 EXAMPLE = tuple(
     TensorRecord(size=size, first=first, last=last, name=f"#{number}")
@@ -43,7 +43,7 @@ EXAMPLE = tuple(
         [(32, 0, 1), (28, 1, 4), (36, 2, 5), (16, 3, 5), (8, 4, 5), (64, 5, 7), (10, 6, 8), (40, 7, 8)]
     )
 )
-"""The network of figure 1, which is a picture: these records have all numbers that the text names of it."""
+"""The network of figure 1, which is a picture: these records agree with all numbers that the text states about it."""
 
 _PLACED: Mapping[int, tuple[str, Strategy]] = MappingProxyType(
     {
@@ -57,9 +57,9 @@ TABLES, FIGURES = tuple(PUBLISHED), (1, 2, *_PLACED)
 
 
 def table(number: int) -> dict[str, Any]:
-    """Compute a table: by strategy and network, MiB in the paper and ours.
+    """Compute a table: MiB by strategy and network, the paper's and ours.
 
-    ``number``: one of :data:`TABLES`.
+    ``number`` is one of :data:`TABLES`.
     """
     strategies, bound = (
         (PAPER_SHARED_OBJECTS, least_for_shared_objects) if number == 1 else (PAPER_OFFSETS, least_for_offsets)
@@ -83,9 +83,9 @@ def table(number: int) -> dict[str, Any]:
 
 
 def figure(number: int) -> dict[str, Any]:
-    """Work a figure's example out: usage records (1), profiles and bounds (2), or a placement (3 to 6).
+    """Compute a figure's example: usage records (1), profiles and bounds (2), or a placement (3 to 6).
 
-    ``number``: one of :data:`FIGURES`.
+    ``number`` is one of :data:`FIGURES`.
     """
     if number == 1:
         return {"records": [{"tensor": r.name, "size": r.size, "first": r.first, "last": r.last} for r in EXAMPLE]}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench memory``: how small an arena each strategy finds."""
+"""``cacheinf bench memory``: measures how small an arena each strategy finds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from cacheinf_ros.memory import (
 from cacheinf_ros.memory.optimal import optimal
 from cacheinf_ros.memory.strategies import Strategy
 
-_ROUNDS = (1, 2, 4, 8)  # in which shapes become known
+_ROUNDS = (1, 2, 4, 8)  # numbers of rounds in which shapes become known
 
 
 def run_placement_benchmark(instances: Path | None, *, time_limit_s: float) -> dict[str, Any]:
     """Place the tensors of the paper's networks, and of the allocation problems in a folder.
 
     Args:
-        instances: a folder of ``NAME.CAPACITY.csv`` as MiniMalloc's; None: the networks only.
-        time_limit_s: for the optimum of each problem.
+        instances: a folder of ``NAME.CAPACITY.csv`` files such as MiniMalloc's; None: the networks only.
+        time_limit_s: limit of the search for the optimum of each problem, s.
 
     Raises:
         SourceError: the folder or a file in it cannot be read.
@@ -49,8 +49,9 @@ def run_placement_benchmark(instances: Path | None, *, time_limit_s: float) -> d
 
 
 def read_instance(path: Path) -> tuple[list[TensorRecord], int]:
-    """A problem of MiniMalloc's (Moffitt, 2023) and its capacity in bytes: columns id, lower, upper and size, where
-    a buffer is alive from lower to upper, this one not included.
+    """Read a problem of MiniMalloc's (Moffitt, 2023); return its buffers and its capacity in bytes.
+
+    The columns are id, lower, upper and size; a buffer is alive from lower to upper, excluding upper.
 
     Raises:
         SourceError: the file is not such a problem.
@@ -68,7 +69,7 @@ def read_instance(path: Path) -> tuple[list[TensorRecord], int]:
 
 
 def _placements(records: Sequence[TensorRecord], time_limit_s: float) -> dict[str, Any]:
-    """MiB of each strategy."""
+    """Place the tensors of a network by each strategy, and return the arenas' sizes, MiB."""
 
     def sizes(strategies: Mapping[str, Strategy]) -> dict[str, float]:
         return {name: _checked(strategy, records).size / MIB for name, strategy in strategies.items()}

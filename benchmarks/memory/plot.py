@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of the memory paper's figures: which tensor lies where, over the operators."""
+"""Plots of the memory paper's figures: where each tensor lies, over the operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import profiles
 
-_COLOURS = 10  # of matplotlib's cycle
+_COLOURS = 10  # number of colours in matplotlib's cycle
 
 
 def plot_lives(records: Sequence[TensorRecord], offsets: Sequence[int], title: str, label: str, path: Path) -> None:
@@ -33,7 +33,7 @@ def plot_lives(records: Sequence[TensorRecord], offsets: Sequence[int], title: s
 
 
 def plot_profiles(records: Sequence[TensorRecord], title: str, path: Path) -> None:
-    """Draw the tensors that are alive while each operator runs, the largest at the bottom: together its breadth."""
+    """Draw the tensors that are alive while each operator runs, the largest at the bottom: their sum is its breadth."""
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     axes = figure.subplots()
     for operator, profile in profiles(records):

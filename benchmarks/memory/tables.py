@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables of placements, as ``cacheinf bench memory`` prints them."""
+"""Prints tables of placements for ``cacheinf bench memory``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 
 def _folded(names: Iterable[str]) -> list[Column]:
-    """Heads that are told in full, however narrow the terminal is."""
+    """Return columns whose headings are shown in full, however narrow the terminal is."""
     return [Column(name, overflow="fold") for name in names]
 
 

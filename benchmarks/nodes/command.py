@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench nodes``: what transport adds to matching and computing."""
+"""``cacheinf bench nodes``: measures what transport adds to matching and computing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nodes(
     out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.")] = Path("out/bench_nodes"),
     json_file: JsonFile = None,
 ) -> None:
-    """What transport adds: from a camera's stamp to the result through real processes, for four kinds of cameras."""
+    """Measure what transport adds: from a camera's stamp to the result, with real processes and four camera kinds."""
     from benchmarks.nodes.node_overhead import run_nodes_benchmark
 
     report = run_nodes_benchmark(

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the nodes add to matching and computing: from a camera's stamp to the result, through real processes."""
+"""Measures what the nodes add to matching and computing: from a camera's stamp to the result, with real processes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 _START_S = 120.0
 _QUIET_S = 3.0
-_WARM_UP = 10  # frames: the first are computed completely
-_PLAIN = {"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}  # as a driver that knows nothing of this package
+_WARM_UP = 10  # number of frames: the first are computed completely
+_PLAIN = {"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}  # as a driver has it that knows nothing of this package
 _RELIABILITY = f"qos_overrides./{IMAGE_TOPIC}.publisher.reliability"
 
 
@@ -29,10 +29,10 @@ class CameraKind:
     """How a camera publishes.
 
     Attributes:
-        name: in the report.
-        reliability: of its publisher.
+        name: the name in the report.
+        reliability: the publisher's reliability.
         transport: raw or compressed.
-        environment: of its process.
+        environment: the process's environment variables.
     """
 
     name: str
@@ -43,7 +43,7 @@ class CameraKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What was heard of one run; ``matching_ms`` by stamp, where the map came in a message of its own."""
+    """What one run published and received; ``matching_ms`` has times by stamp, for maps in messages of their own."""
 
     results: list[Recorded]
     published: int
@@ -69,16 +69,16 @@ def run_nodes_benchmark(
     folder: Path,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Play a source as each kind of camera, to one process and to two.
+    """Play a source as each kind of camera, to nodes in one process and in two.
 
     Args:
-        source: what the camera sees.
-        model: that the nodes run.
+        source: what the camera shows.
+        model: the model that the nodes run.
         rate: images per second.
-        frames: of each run.
-        threads: of the engine.
-        folder: receives the processes' logs.
-        progress: takes a line for each run.
+        frames: number of frames of each run.
+        threads: threads of the engine.
+        folder: folder for the processes' logs.
+        progress: called with a line for each run.
     """
     rows: list[dict[str, Any]] = []
     for arrangement, executables in ARRANGEMENTS.items():
@@ -95,7 +95,7 @@ def _node(executable: str, camera: CameraKind, model: str, threads: int) -> Node
     parameters: dict[str, Any] = {
         "image_topic": IMAGE_TOPIC,
         "image_transport": camera.transport,
-        f"qos_overrides./{published}.publisher.durability": "transient_local",  # for the recorder
+        f"qos_overrides./{published}.publisher.durability": "transient_local",  # so that the recorder can subscribe
     }
     if executable != "matcher":
         parameters |= {"model": model, "threads": threads, "result_topic": RESULT_TOPIC}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Several cameras in one process, as the launch file's ``image_topics`` starts it: what each is answered, and when.
+"""Measures several cameras in one process, as the launch file starts them for ``image_topics``: results and times.
 
 python -m benchmarks.nodes.several_cameras CLIP MODEL [--cameras 3] [--rate 5] [--seconds 60] [--json FILE]
 """
@@ -28,7 +28,7 @@ _WARM_UP = 30  # frames of each camera: bounded mode computes the first 24 dense
 
 
 def main() -> None:
-    """Run it, and print a table."""
+    """Run the cameras, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clip")
     parser.add_argument("model")
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def film(given: argparse.Namespace) -> dict[str, Any]:
-    """Play the clip as every camera at once; what became of the frames after the warm-up, by camera."""
+    """Play the clip as every camera at once; report what became of the frames after the warm-up, by camera."""
     topics = [f"/camera{number}/image" for number in range(given.cameras)]
     results = [f"/camera{number}/cached_inference/result" for number in range(given.cameras)]
     frames = _WARM_UP + round(given.seconds * given.rate)
@@ -103,7 +103,7 @@ def _figures(recorder: Recorder, frames: int) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The table, in Markdown, and what the process took."""
+    """Return the table of cameras in Markdown, with the process's use of cores and memory."""
     lines = ["| camera | results | errors | held | p50 ms | p95 ms |", "|---|---|---|---|---|---|"]
     for number, row in enumerate(report["rows"]):
         latency = [f"{row['latency_ms'][q]:.0f}" if row["latency_ms"] else "-" for q in ("p50", "p95")]

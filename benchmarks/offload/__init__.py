@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Links and pictures of the comparison with other ways to divide the work."""
+"""The comparison with other ways to divide the work between robot and server, over shaped links."""

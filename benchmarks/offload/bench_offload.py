@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench offload``: what sharing the work with a server gains over a link of limited bandwidth."""
+"""``cacheinf bench offload``: measures what sharing the work with a server gains over a link of limited bandwidth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadOptions:
-    """What ``cacheinf bench offload`` measures: policies, links, and how slow the robot is."""
+    """The options of ``cacheinf bench offload``: policies, links, and how slow the robot is."""
 
     played: RecordingOptions
     bandwidth: Annotated[
@@ -50,17 +50,17 @@ class OffloadOptions:
 
 @with_options(OffloadOptions)
 def offload(options: OffloadOptions) -> None:
-    """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
+    """Measure every way to divide the work between a robot and a server, over a link of limited bandwidth.
 
     Both are real nodes: the robot's has a fraction of a processor, the server's runs behind a shaped virtual link.
-    Without root both hold up what they send instead, and the report says so.
+    Without root both delay what they send instead, and the report says so.
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
     from benchmarks.offload.run import run_offload_benchmark
     from cacheinf_ros.sources import open_source
 
-    open_source(options.played.source)  # a mistake is told before anything starts
+    open_source(options.played.source)  # a mistake in the source is reported before anything starts
     setting = _setting(options)
     with shown_progress("starting the server") as show:
         report = run_offload_benchmark(setting, _links(options.bandwidth), show)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench offload-plot`` and ``offload-map``."""
+"""The commands ``cacheinf bench offload-plot`` and ``offload-map``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def offload_plot(
     reports: Annotated[list[Path], typer.Argument(help="JSON files of `cacheinf bench offload`.", exists=True)],
     out: Annotated[Path, typer.Option(help="The picture.")] = Path("offload.png"),
 ) -> None:
-    """Latency by bandwidth, and over time where the link follows a trace.
+    """Plot latency by bandwidth, and over time where the link follows a trace.
 
     Example: cacheinf bench offload-plot fixed.json wireless.json --out offload.png
     """
@@ -36,7 +36,7 @@ def offload_map(
     out: Annotated[Path | None, typer.Option(help="The picture.")] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Which policy is best by bandwidth, server speed and reuse: predicted from what operators take on this machine.
+    """Predict which policy is best by bandwidth, server speed and reuse, from operators' times on this machine.
 
     Example: cacheinf bench offload-map --model torchvision:resnet50 --size 480x640 --out map.png
     """

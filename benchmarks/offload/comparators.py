@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Ways to divide frames that are there to be compared with, for ``cacheinf bench offload``.
+"""Other ways to divide frames between robot and server, which ``cacheinf bench offload`` compares ours with.
 
-DADS (Hu et al. 2019) cuts a network in two by layers, Hybrid-Parallel divides the rows of each operator. Neither has a
-cache: the robot's engine is then in mode dense.
+DADS (Hu et al. 2019) cuts a network in two between layers, Hybrid-Parallel divides the rows of each operator. Neither
+has a cache: the robot's engine then runs in mode dense.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cacheinf_ros.engine import Mode
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 ONLY_LAYERS = "only_layers"
-"""The parameter of :mod:`.robot_node`."""
+"""The name of the parameter that :mod:`.robot_node` adds."""
 
 _LAYERS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: True})
 _ROWS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: False})
@@ -29,11 +29,11 @@ SYSTEMS: Mapping[str, System] = {
     "dnn_surgery_cached": _LAYERS,
     "hybrid_parallel": replace(_ROWS, robot=Mode.DENSE),
 }
-"""All that can be measured in a checkout, by name."""
+"""All systems that can be measured in a checkout, by name."""
 
 
 def robot() -> RobotNode:
-    """What is started as the robot: :mod:`.robot_node`, which its process must find beside what it finds already."""
+    """Return the robot's node, :mod:`.robot_node`, with a PYTHONPATH on which its process finds it."""
     folders = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     return RobotNode(executable="benchmarks.offload.robot_node", environment=environment)

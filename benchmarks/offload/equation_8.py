@@ -1,10 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which maps to keep by CacheInf's equation 8 as it is written, beside our choice: tables 3 and 6, memory.
+"""Chooses which maps to keep by CacheInf's equation 8 as it is written, to compare with our choice.
+
+The results are the memory of tables 3 and 6.
 
 The first term of equation 8 is the engine's own (:class:`.assess.Assessment`): the mean time over w = 10 shares of
-changed pixels; with the eleventh, nothing, no operator takes time. The second, U_sum, is what updating the kept maps
-takes: there all of each is transformed after every frame. Here maps are updated in place by the kernels that compute
-them, so that U is 0, and memory is bounded instead: as little as 10 % more time allows.
+changed pixels; with the eleventh share, zero, no operator takes time. The second term, U_sum, is the time for updating
+the kept maps: the paper transforms each map as a whole after every frame. Here maps are updated in place by the kernels
+that compute them, so that U is 0, and memory is bounded instead: the least memory that 10 % more time allows.
 """
 
 from __future__ import annotations
@@ -29,31 +31,31 @@ _SEARCH_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equation8(Goal):
-    """The least time of a frame with updating all maps that are kept; no limit of memory.
+    """The goal of equation 8: the least time of a frame, with updating all kept maps, and no limit of memory.
 
     Attributes:
-        bytes_per_us: at which a kept map is transformed.
-        microseconds: of keeping everything, without updates.
+        bytes_per_us: the rate at which a kept map is transformed.
+        microseconds: the time with everything kept, without updates.
     """
 
     bytes_per_us: float
     microseconds: float
 
     def worth(self, found: Assessment) -> float:
-        """Equation 8, over the time with everything kept."""
+        """Return equation 8 divided by the time with everything kept."""
         return (found.microseconds + found.cache_bytes / self.bytes_per_us) / self.microseconds
 
     def excess(self, found: Assessment) -> float:
-        """Nothing is promised."""
+        """Return 0: nothing is promised."""
         return 0.0
 
     def balance(self, found: Assessment) -> float:
-        """As :meth:`worth`."""
+        """Return the same value as :meth:`worth`."""
         return self.worth(found)
 
 
 def memory_of(reference: str, size: tuple[int, int], progress: Callable[[str], None]) -> dict[str, float]:
-    """What a network takes, weights included, MB: nothing kept, everything, by our choice, and by equation 8."""
+    """Compute a network's memory, weights included, MB: nothing kept, everything, by our choice, and by equation 8."""
     progress(f"{reference}: measuring its operators")
     engine = Engine(load_model(reference, input_size=size), EngineConfig(threads=1))
     weights, assess = weight_bytes(engine.model.graph), Assessor(engine.program.layout, engine.cost)
@@ -68,7 +70,7 @@ def memory_of(reference: str, size: tuple[int, int], progress: Callable[[str], N
 
 
 def memory_row(published: tuple[float, float, float], found: Mapping[str, float]) -> dict[str, Any]:
-    """Put the paper's three columns beside ours, with equation 8 as it is written; ``found`` may be empty."""
+    """Put the paper's three columns next to ours, with equation 8 as it is written; ``found`` may be empty."""
     columns = zip(("no cache", "cache all", "ours"), published, strict=True)
     return {name: {"paper": theirs, "ours": found.get(name)} for name, theirs in columns} | {
         "by equation 8": found.get("equation 8")
@@ -76,7 +78,7 @@ def memory_row(published: tuple[float, float, float], found: Mapping[str, float]
 
 
 def _copying() -> float:
-    """Bytes per microsecond."""
+    """Measure how many bytes per microsecond are copied."""
     source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     took = []
     for _ in range(5):

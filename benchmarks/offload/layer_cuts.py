@@ -12,17 +12,17 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 
 
 class LayerCuts(Scheduler):
-    """Divides each frame by the best cut between layers (DADS) for as long as it is asked to, else as ours does."""
+    """A scheduler that divides frames by the best cut between layers (DADS) while asked to, and else as ours does."""
 
     def __init__(self, *arguments: Any, only_layers: Callable[[], bool], **keywords: Any) -> None:
-        """As :class:`Scheduler`; ``only_layers``: whether there is nothing to choose but the cut."""
+        """Build a :class:`Scheduler`; ``only_layers`` tells whether only the cut may be chosen."""
         super().__init__(*arguments, **keywords)
         self._only_layers = only_layers
 
     def candidates(
         self, policy: OffloadPolicy, around: Machines, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
-        """As :meth:`Scheduler.candidates`."""
+        """Implement :meth:`Scheduler.candidates`."""
         if policy is OffloadPolicy.CACHEINF and self._only_layers():
             return [self.best_cut(around, mbit_s, changed)]
         return super().candidates(policy, around, mbit_s, changed)

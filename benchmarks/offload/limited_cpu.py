@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Gives a process a fraction of a processor: a robot's slow computer."""
+"""Limits a process to a fraction of a processor, to stand for a robot's slow computer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CYCLE_S = 0.02
 
 
 class LimitedCpu:
-    """A control group with a share of a processor, or of several; use as a context manager. Needs root.
+    """A control group with a share of a processor, or of several; a context manager. It needs root.
 
     Attributes:
-        kind: what it is.
+        kind: the name of this kind of limit, for reports.
     """
 
     kind = "cgroup"
 
     def __init__(self, cores: float) -> None:
-        """``cores``: processors' worth of time."""
+        """Prepare a limit of ``cores`` processors' worth of time."""
         self._cores = cores
         self._is_second = (_ROOT / "cgroup.controllers").exists()
         self._folder = (_ROOT if self._is_second else _ROOT / "cpu") / f"cacheinf{os.getpid()}"
@@ -57,12 +57,13 @@ class LimitedCpu:
 
 
 class DutyCycle:
-    """Limits processes without root: they are stopped and continued; those with a whole processor or more are kept to
-    so many. Use as a context manager.
+    """Limits processes without root, by stopping and continuing them; a context manager.
+
+    With a whole processor or more, processes are pinned to so many processors instead.
     """
 
     def __init__(self, cores: float) -> None:
-        """``cores``: processors' worth of time."""
+        """Prepare a limit of ``cores`` processors' worth of time."""
         self.kind = "duty cycle" if cores < 1 else "affinity"
         self._cores = cores
         self._pids: list[int] = []
@@ -81,7 +82,7 @@ class DutyCycle:
             self._thread.join()
 
     def take(self, pid: int) -> None:
-        """Slow a process down, with all its threads, until it ends."""
+        """Put a process, with all its threads, under the limit until it ends."""
         if self._cores >= 1:
             allowed = sorted(os.sched_getaffinity(pid))[: int(self._cores)]
             for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a played source takes by the machine's own meter, where there is one: the same meters as the nodes read.
+"""Measures the energy of playing a source by the machine's own meter, where there is one: the nodes' meters.
 
-Robot and server are two processes of one machine, so that its meter counts both, and what the machine takes at rest.
+Robot and server are two processes of one machine, so that its meter counts both, and what the machine draws at rest.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cacheinf_ros.nodes.recorder import Recorded
 
 
 def described(meter: EnergyMeter | NoMeter) -> str:
-    """Say for a report what its joules are."""
+    """Describe for a report how its joules were obtained."""
     if isinstance(meter, NoMeter):
         return f"modelled, no meter: {meter.reason}"
     return f"measured by {meter.name}: this whole machine, the server's part included"
 
 
 class MeteredPlay:
-    """Reads the meter while a source is played once."""
+    """A reader of the meter while a source is played once."""
 
     def __init__(self, meter: EnergyMeter | NoMeter, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Take the machine's meter, and the clock by which results arrive."""
@@ -32,14 +32,14 @@ class MeteredPlay:
         self._readings: list[tuple[int, float | None]] = []
 
     def look(self, _: int = 0) -> None:
-        """Read the meter; to be called often, as a meter of watts counts no better than that."""
+        """Read the meter; this must be called often, as a meter of watts is integrated over these readings."""
         if self._meter is not None:
             self._readings.append((self._clock_ns(), reading(self._meter)))
 
     def joules_per_frame(self, results: Sequence[Recorded], warm: int) -> float | None:
-        """Joules of a frame after the first ``warm`` ones, which come one after the other without a pause.
+        """Return the joules per frame after the first ``warm`` ones; frames come one after the other without a pause.
 
-        None: there is no meter, it could not be read once, or nothing came before the frames that count.
+        None where there is no meter, where a reading failed, or where nothing came before the frames that count.
         """
         joules = [each for _, each in self._readings if each is not None]
         if not joules or len(joules) < len(self._readings) or not 0 < warm < len(results):

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's node and a server's that change from policy to policy while they run.
 
-All policies are measured with the same two processes: what one has by chance (where its memory lies, for one) would
-else be a difference of a tenth between policies that do the same.
+All policies are measured with the same two processes. Otherwise chance differences between processes (such as where
+memory lies) would look like a difference of a tenth between policies that do the same.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 _ROBOT, _SERVER = "cached_inference", "server"
 _START_S = 180.0
-_LAST_WORDS = 2000  # characters
+_LAST_WORDS = 2000  # characters of a process's output that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both ready."""
+    """A robot and a server that are ready."""
 
     robots: NodeGroup
     robot: NodeProcess
@@ -38,14 +38,17 @@ class Pair:
     recorder: Recorder
 
     def use(self, system: System) -> None:
-        """Go over to a system."""
+        """Switch both nodes to a system."""
         parameters = {"mode": system.robot.value, "server.policy": system.policy.value, **system.parameters}
         self.recorder.set_parameters(_ROBOT, **parameters)
         if self.server is not None:
             self.recorder.set_parameters(_SERVER, mode=system.server.value)
 
     def play(self, source: str, frames: int, progress: Callable[[int], None]) -> tuple[Played, Counter[str]]:
-        """Play the source once; also what the robot's node has counted meanwhile. ``progress``: see :func:`play`."""
+        """Play the source once, and return what was played and what the robot's node counted during it.
+
+        ``progress`` is that of :func:`play`.
+        """
         before = self.recorder.counts(_ROBOT)
         played = play(
             self.robots, self.recorder, source=source, node=_ROBOT, subscribers=1, rate=1000.0, frames=frames,
@@ -62,13 +65,13 @@ class Pair:
 def open_pair(
     setting: Setting, testbed: Testbed, folder: Path, domain: int, limited: Mapping[str, str]
 ) -> Iterator[Pair]:
-    """Start both, for all systems of a setting.
+    """Start both nodes, for all systems of a setting, and stop them at the end.
 
     Args:
-        folder: for what they log.
+        folder: the folder for their logs.
         limited: see :meth:`.Testbed.parameters`.
     """
-    # a slow robot's own measurements: those of this machine at its full speed would mislead it
+    # a slow robot needs its own measurements: those of this machine at its full speed would mislead it
     own = ("env", f"XDG_CACHE_HOME={folder.parent / 'robot_cache'}")
     policies = [system.policy for system in setting.systems.values()]
     with (
@@ -110,6 +113,6 @@ def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) 
 
 
 def _first(policies: list[OffloadPolicy]) -> OffloadPolicy:
-    """The one to start with: the search for schedules begins then."""
+    """Return the policy to start with: a searched one if there is any, as the search for schedules begins at once."""
     searched = [policy for policy in policies if policy.is_searched]
     return next(iter([*searched, *policies]))

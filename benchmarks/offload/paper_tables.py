@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables and figures of the CacheInf draft: real nodes over shaped links (:mod:`.run`).
+"""Tables and figures of the CacheInf draft, measured with real nodes over shaped links (:mod:`.run`).
 
-Its robots, its network of key points (Kapao) and its point clouds (AGRNav) are not here; of AGRNav only the paper's
-numbers are printed. For the networks of torchvision that tables 4 and 5 name, with weights drawn at random, the systems
-are compared on whatever frames are given; tables 1 and 2 are the same figures of scenenet, the detector that is here.
+Its robots, its network for key points (Kapao) and its point clouds (AGRNav) are not here; for AGRNav only the paper's
+numbers are printed. For the torchvision networks of tables 4 and 5, with random weights, the systems are compared on
+whatever frames are given; for tables 1 and 2 scenenet, the detector that is here, stands in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SYSTEMS = {
     "Local": "local_dense", "DS": "dnn_surgery", "DS-C": "dnn_surgery_cached", "HP": "hybrid_parallel",
     "Ours": "cacheinf",
 }  # fmt: skip
-"""What the paper calls the systems. DS is DSCCS (Liang 2023) there and DADS (Hu 2019) here."""
+"""Our systems by the paper's names. DS is DSCCS (Liang 2023) in the paper and DADS (Hu 2019) here."""
 _DETECTOR = {"scenenet": ("Kapao", "480x640")}
 _CLASSIFIERS = {
     "torchvision:regnet_x_16gf": ("RegNet", "224x224"),
@@ -41,19 +41,19 @@ _SOURCE = "scene:handheld"
 _BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0001)  # of the reuse ratio
 
 _NOT_HERE = {"AGRNav (not here)": "AGRNav"}
-"""The network of tables 1 to 3 that nothing here stands for: the paper's rows alone."""
+"""The network of tables 1 to 3 for which nothing here stands in: only the paper's rows are shown."""
 _ELSEWHERE: Mapping[int, Mapping[str, str]] = {1: _NOT_HERE, 2: _NOT_HERE, 3: _NOT_HERE, 4: {}, 5: {}, 6: {}}
 _TIMES = "our transmission is the time in which the robot sends; its standard deviation is not recorded"
 _NO_NUMBERS = f"{NO_NUMBERS}; ours is the detector that is here, in place of Kapao"
 
 
 def table(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-    """Measure a table, by network and system: the paper's figure and ours.
+    """Measure a table: the paper's number and ours, by network and system.
 
     Args:
         number: one of :data:`TABLES`.
-        data: a folder of frames, such as one of DAVIS; without it a built-in scene.
-        progress: is told what is being done.
+        data: a folder of frames, such as one of DAVIS; without it a built-in scene is used.
+        progress: called with what is being done.
     """
     if number in (3, 6):
         return _memory(number, progress)
@@ -76,8 +76,8 @@ def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -
 
     Args:
         number: one of :data:`FIGURES`.
-        data: a folder of frames; without it a built-in scene.
-        progress: is told what is being done.
+        data: a folder of frames; without it a built-in scene is used.
+        progress: called with what is being done.
     """
     (model, (_, size)) = next(iter(_DETECTOR.items()))
     if number == 5:
@@ -130,7 +130,7 @@ def _memory(number: int, progress: Callable[[str], None]) -> dict[str, Any]:
 
 
 def time_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Put the paper's cells of tables 1 and 4 beside ours, which are ``figures`` of each of :data:`_LINKS`, or None."""
+    """Put the paper's cells of tables 1 and 4 next to ours: ``figures`` for each of :data:`_LINKS`, or None."""
     found: dict[str, Any] = {}
     for i, (link, ours) in enumerate(zip(_LINKS, figures, strict=True)):
         latency = ours["latency_ms"] if ours else {}
@@ -145,7 +145,7 @@ def time_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict
 
 
 def energy_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Put the paper's cells of tables 2 and 5 beside ours, as :func:`time_cells`, and say of which kind ours are."""
+    """Put the paper's cells of tables 2 and 5 next to ours (see :func:`time_cells`), and add the kind of our energy."""
     found: dict[str, Any] = {}
     for i, (link, ours) in enumerate(zip(_LINKS, figures, strict=True)):
         joules = ours["energy_j"] if ours else None
@@ -156,13 +156,13 @@ def energy_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> di
 
 
 def _cell(theirs: Amount, ours: float | None, deviation: float | None = None) -> dict[str, Any]:
-    """Put a number of the paper beside ours, each with its standard deviation where that is known."""
+    """Put a number of the paper next to ours, each with its standard deviation where it is known."""
     paper = {"paper": None} if theirs is None else {"paper": theirs[0], "paper_std": theirs[1]}
     return {**paper, "ours": ours} | ({} if deviation is None else {"ours_std": deviation})
 
 
 def _by_reuse(frames: Sequence[Sequence[float]]) -> list[dict[str, float]]:
-    """Mean latencies of the frames whose reuse ratios lie between two bins' ends."""
+    """Return the mean reuse ratio and latency of the frames in each bin of reuse ratios."""
     points = []
     for low, high in itertools.pairwise(_BINS):
         chosen = [frame for frame in frames if low <= frame[0] < high]

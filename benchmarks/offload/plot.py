@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of ``cacheinf bench offload``, as CacheInf's figures 5 and 6."""
+"""Plots of ``cacheinf bench offload``, in the form of CacheInf's figures 5 and 6."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST_MS = 10.0
 
 
 def plot_offload(reports: Sequence[dict[str, Any]], path: Path) -> None:
-    """A row per report: mean latency by bandwidth, and for each trace the latencies one after another."""
+    """Plot a row per report: mean latency by bandwidth, and for each trace the latencies one after another."""
     from matplotlib.figure import Figure
 
     rows = [_panels(report) for report in reports]

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where which policy is best: predicted frames over bandwidth, server speed and reuse.
+"""Predicts which policy is best where: frames over bandwidth, server speed and reuse.
 
-No machine here is 10 or 20 times as fast as another. So the robot's operators are measured, the server's are that
-many times faster, and what frames take follows from the timeline that the nodes schedule by
+No machine here is 10 or 20 times as fast as another. So the robot's operators are measured, the server's are assumed
+to be so many times faster, and the time of frames follows from the timeline that the nodes schedule by
 (:mod:`cacheinf_ros.offload.planning.timeline`); where the server is three times as fast, ``cacheinf bench offload``
 measures the same with real nodes.
 """
@@ -27,7 +27,7 @@ MBIT_S = (1.0, 4.0, 16.0, 48.0, 200.0)
 SPEEDS = (1.0, 3.0, 10.0, 20.0)
 REUSE = (0.0, 0.5, 0.8, 0.95)
 BASELINES = ("local", "remote", "dnn_surgery", "dnn_surgery_cached", "hybrid_parallel")
-_SEARCH_S = 0.5  # at each place
+_SEARCH_S = 0.5  # search time at each place
 
 
 def policy_map(
@@ -43,15 +43,17 @@ def policy_map(
     """Predict a frame of each policy at each place of the map.
 
     Args:
-        workload: of a network.
-        robot_ms: float64 [operators, points], what the robot takes.
-        mbit_s, speeds, reuse: of the link, the server over the robot, and the input's reuse ratio.
-        schedule_s: for the search of schedules, for each speed.
-        progress: is told what is being done.
+        workload: the workload of a network.
+        robot_ms: float64 [operators, points], the robot's times.
+        mbit_s, speeds, reuse: the link's bandwidths, the server's speeds over the robot's, and the input's reuse
+            ratios.
+        schedule_s: time for the search of schedules, for each speed.
+        progress: called with what is being done.
 
     Returns:
-        by place: milliseconds by policy, and of ``searched``, the best that a search at this very place finds; which of
-        the baselines is best; and ``cacheinf`` over that and over the best of all.
+        for each place: milliseconds by policy, and of ``searched``, the best that a search at this very place finds;
+            which
+        baseline is best; and ``cacheinf``'s time over that one's and over the best of all.
     """
     places = []
     for speed in speeds:
@@ -75,7 +77,7 @@ def policy_map(
 def _predicted(
     workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, reuse: float
 ) -> dict[str, float]:
-    """Milliseconds by policy; those without a cache compute everything."""
+    """Predict a frame's milliseconds by policy; policies without a cache compute everything."""
     active, everything = workload.active_at(reuse), np.ones(len(workload.heights))
     cached, dense = (Timeline(workload, machines.conditions(mbit_s, part, part)) for part in (active, everything))
     whole: Integers = workload.heights[1:].copy()
@@ -93,7 +95,7 @@ def _predicted(
 
 
 def plot_policy_map(places: Sequence[dict[str, Any]], path: Path) -> None:
-    """A panel for each speed: the best baseline's name, and the colour how much sooner ``cacheinf`` ends."""
+    """Plot a panel per speed: the best baseline's name, and as colour how much sooner ``cacheinf`` ends."""
     from matplotlib.figure import Figure
 
     speeds, links, ratios = (sorted({place[key] for place in places}) for key in ("speed", "mbit_s", "reuse"))

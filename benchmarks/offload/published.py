@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The numbers that CacheInf's draft states, by table and figure.
 
-Times of tables 1 and 2 are in seconds there. Figures 5 and 6 are pictures without numbers.
+The paper gives the times of tables 1 and 2 in seconds. Figures 5 and 6 are pictures without numbers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 Amount: TypeAlias = tuple[float, float] | None
-"""A number and its standard deviation; None: not told, or not legible in the text that is here."""
+"""A number and its standard deviation; None: not stated, or not legible in the text that is here."""
 Pair: TypeAlias = tuple[Amount, Amount]
-"""Indoors and outdoors."""
+"""The amounts indoors and outdoors."""
 _UNTOLD: Pair = (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What tables 1 and 2, or 4 and 5, have of a system.
+    """A system's row in tables 1 and 2, or 4 and 5.
 
     Attributes:
-        transmission_ms, latency_ms: per frame.
-        share: of transmission in the latency, %.
-        watts: while it runs.
-        joules: per frame.
+        transmission_ms, latency_ms: milliseconds per frame.
+        share: share of transmission in the latency, %.
+        watts: mean power while it runs.
+        joules: energy per frame.
     """
 
     transmission_ms: Pair = _UNTOLD
@@ -149,9 +149,9 @@ PUBLISHED: Mapping[str, Mapping[str, Row]] = MappingProxyType(
 )  # fmt: skip
 """Tables 1, 2, 4 and 5, by network and system.
 
-The cells of table 2 are run together in the text: three numbers of five in each of Kapao's columns of W and in its
-column of J outdoors, four of five in AGRNav's. They are those of DS, DS-C and HP, before them AGRNav's Local, in that
-order: W times the latency of table 1 is then J everywhere. The others are None."""
+The cells of table 2 are run together in the text: only three of five numbers are legible in each of Kapao's columns of
+W and in its column of J outdoors, and four of five in AGRNav's. They are taken for those of DS, DS-C and HP, after
+AGRNav's Local, in that order: W times the latency of table 1 is then J everywhere. The others are None."""
 
 MEMORY_MB: Mapping[str, tuple[float, float, float]] = MappingProxyType(
     {
@@ -162,4 +162,4 @@ MEMORY_MB: Mapping[str, tuple[float, float, float]] = MappingProxyType(
         "ConvNeXt": (765.4, 1152.7, 789.8),
     }
 )
-"""Tables 3 and 6: without a cache, with all of it, and with CacheInf's choice."""
+"""Tables 3 and 6, MB: without a cache, with all of it, and with CacheInf's choice."""

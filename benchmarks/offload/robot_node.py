@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The robot of the comparison: our node, which may be told to cut between layers only."""
+"""The robot's node of the comparison: ours, which can also be told to cut between layers only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cacheinf_ros.nodes.frame_node import run_node
 
 
 class ComparedNode(CachedInferenceNode):
-    """Has a parameter more."""
+    """Our node with the additional parameter ``only_layers``."""
 
     def __init__(self) -> None:
         # frames are divided when the node spins: the parameter is there by then

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench offload``: every policy's latency over a link of limited bandwidth, from the real nodes.
+"""``cacheinf bench offload``: measures every policy's latency over a link of limited bandwidth, with real nodes.
 
-The robot's node has a fraction of a processor, the server's what is left. With root they live in network namespaces
-with a shaped link between them, otherwise side by side, and each holds up what it sends. The policies take turns, in
-both orders: what a shared machine takes for the same changes by a tenth within minutes.
+The robot's node has a fraction of a processor, the server's node has the rest. With root they run in network namespaces
+with a shaped link between them, otherwise side by side, where each delays what it sends. The policies take turns, in
+both orders: on a shared machine the time for the same work changes by a tenth within minutes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from cacheinf_ros.offload.protocol.limited_link import Trace
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.sources import open_source
 
-_WARM = 10  # frames that do not count: caches are filled, the link is measured
+_WARM = 10  # frames that do not count: caches are filled, and the link is measured
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
 Outputs = list[NDArray[Any]]
 
 
 class Truth:
-    """What dense execution returns for the frames, on this machine."""
+    """The outputs of dense execution for the frames, on this machine."""
 
     def __init__(self, setting: Setting) -> None:
         weights = Path(setting.weights) if setting.weights else None
@@ -52,7 +52,10 @@ class Truth:
         self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
 
     def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
-        """How wrong results for these frames are, in their order; None where outputs were too large to be sent."""
+        """Return the mean and largest error of results for these frames, in their order.
+
+        None where outputs were too large to be sent.
+        """
         pairs = list(zip(results, self._outputs, strict=False))
         if not pairs or any(len(ours) != len(exact) for ours, exact in pairs):
             return None
@@ -67,7 +70,7 @@ def _outputs(engine: Engine, image: Image) -> Outputs:
 def run_offload_benchmark(
     setting: Setting, links: Mapping[str, Trace], progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Measure all policies over all links, given by what they are called: a number of Mbit/s, or a trace's name."""
+    """Measure all policies over all links, by the links' names: a number of Mbit/s, or a trace's name."""
     meter = find_meter()
     progress("dense reference")
     truth = Truth(setting)
@@ -83,7 +86,7 @@ def run_offload_benchmark(
             with open_pair(setting, testbed, folder / str(number), domain, limited) as pair:
                 for name in group:
                     is_first = name == next(iter(links))
-                    # without a server the link does not matter
+                    # the link does not matter where no server is used
                     systems = {
                         name: system
                         for name, system in setting.systems.items()

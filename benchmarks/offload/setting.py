@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What ``cacheinf bench offload`` measures."""
+"""The settings of ``cacheinf bench offload``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class System:
 
     Attributes:
         policy: how the robot's node divides frames.
-        robot, server: modes of the engines; dense: without a cache.
-        parameters: of the robot's node, where it is one that has more than ours.
+        robot, server: modes of the engines; dense means without a cache.
+        parameters: parameters that the robot's node has in addition to ours.
     """
 
     policy: OffloadPolicy
@@ -32,7 +32,7 @@ class System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotNode:
-    """What is started as the robot: see :class:`.NodeCommand`."""
+    """The robot's node, and the environment that it is started in; see :class:`.NodeCommand`."""
 
     executable: str = "cached_inference"
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -51,20 +51,20 @@ ROBOT = RobotNode()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is measured.
+    """The settings of a measurement.
 
     Attributes:
         model, weights, size: see ``cacheinf bench engine``.
-        source: of the frames.
-        frames: that count, each time the source is played.
-        rounds: how often it is played for each policy.
-        systems: by name, such as :data:`SYSTEMS`.
-        robot: runs all of them.
+        source: the source of the frames.
+        frames: number of frames that count, each time the source is played.
+        rounds: how often the source is played for each policy.
+        systems: the systems by name, such as :data:`SYSTEMS`.
+        robot: the robot's node, which runs all systems.
         robot_cores: processors' worth of time for the robot.
-        server_threads: of the server's engine.
-        schedule_s: for the search of schedules.
-        wire_image: how pixels cross; ``remote_jpeg`` always sends JPEG.
-        threshold: of matching, dB: blocks at the same place; 100: only identical ones.
+        server_threads: threads of the server's engine.
+        schedule_s: time for the search of schedules.
+        wire_image: how pixels are encoded on the wire; ``remote_jpeg`` always sends JPEG.
+        threshold: matching threshold, dB, for blocks at the same place; 100: only identical ones.
     """
 
     model: str
@@ -82,7 +82,7 @@ class Setting:
     threshold: float = MatchingConfig().threshold
 
     def engine(self, **more: Any) -> dict[str, Any]:
-        """Parameters of both nodes."""
+        """Return the parameters of both nodes, with ``more`` added."""
         model = {"model": self.model, "weights": self.weights, "input_size": self.size}
         matching = matching_for(Mode.EXACT, threshold_db=self.threshold)
         return {**model, "matcher": matching.matcher.value, "threshold": self.threshold, **more}

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A second network stack on this machine, joined to it by a link of limited bandwidth: the way to a server.
+"""A second network stack on this machine, connected by a link of limited bandwidth: the way to a server.
 
-Needs root on Linux: a network namespace, a pair of virtual interfaces, and a token bucket filter at each end.
+It needs root on Linux: it uses a network namespace, a pair of virtual interfaces, and a token bucket at each end.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Self
 from cacheinf_ros.errors import CacheinfError
 
 _HERE, _THERE = "10.213.7.1", "10.213.7.2"
-_QUEUE_BYTES = 8_000_000  # what waits is delayed, not lost: DDS would send it again
+_QUEUE_BYTES = 8_000_000  # packets that wait are delayed, not lost: DDS would resend lost ones
 _LEAST_BURST = 16_000  # bytes: more than a packet
 
 
 class LinkShapingError(CacheinfError):
-    """This machine cannot limit a link."""
+    """Raised where this machine cannot limit a link."""
 
 
 class ShapedLink:
-    """Use as a context manager.
+    """A link of limited bandwidth to a network namespace; a context manager.
 
     Attributes:
-        prefix: words before a command that is to run at the other end.
+        prefix: words to put before a command so that it runs at the other end.
     """
 
     def __init__(self, mbit_s: float) -> None:
@@ -54,14 +54,14 @@ class ShapedLink:
         self._mbit_s = mbit_s
         for words in (("tc",), (*self.prefix, "tc")):
             device = self._near if words == ("tc",) else self._far
-            burst = max(_LEAST_BURST, int(mbit_s * 1e6 / 8 * 0.002))  # 2 ms of it
+            burst = max(_LEAST_BURST, int(mbit_s * 1e6 / 8 * 0.002))  # 2 ms at this bandwidth
             _run(
                 *words, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit_s * 1000:.0f}kbit", "burst",
                 str(burst), "limit", str(_QUEUE_BYTES),
             )  # fmt: skip
 
     def cut(self, *, is_cut: bool) -> None:
-        """Cut the link, or join it again."""
+        """Cut the link, or connect it again."""
         _run("ip", "link", "set", self._near, "down" if is_cut else "up")
 
     def _build(self) -> None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a policy's frames took over one link, added up over several times that the source was played."""
+"""The figures of a policy's frames over one link, summed over several plays of the source."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from cacheinf_ros.harness.playback import Played
 
 
 class Tally:
-    """Counts what one policy does over one link."""
+    """A tally of what one policy does over one link."""
 
     def __init__(self, warm: int) -> None:
-        """``warm``: how many frames do not count whenever the source is played: caches are filled with them."""
+        """Begin empty; ``warm`` is the number of frames at the start of each play that fill caches and do not count."""
         self._warm = warm
-        self._plays: list[list[float]] = []  # milliseconds of all frames
+        self._plays: list[list[float]] = []  # milliseconds of all frames, by play
         self._counts: Counter[str] = Counter()
         self._where: Counter[str] = Counter()
-        self._latency: list[float] = []  # milliseconds, of those that count
-        self._reuse: list[tuple[float, float]] = []  # the ratio of each frame that counts, and what it took
+        self._latency: list[float] = []  # milliseconds of the frames that count
+        self._reuse: list[tuple[float, float]] = []  # reuse ratio and milliseconds of each frame that counts
         self._errors = 0
         self._output_errors: list[dict[str, float] | None] = []
-        self._joules: list[float | None] = []  # of a frame, each time that the source was played
+        self._joules: list[float | None] = []  # joules per frame, by play
 
     def add(
         self, played: Played, counts: Counter[str], output_error: dict[str, float] | None, joules: float | None = None
     ) -> None:
-        """The source was played once.
+        """Add one play of the source.
 
         Args:
-            counts: of the robot's node, for this time only.
+            counts: counts of the robot's node, for this play only.
             output_error: see :meth:`.run.Truth.error`.
-            joules: of a frame by a meter; None: there is none.
+            joules: a frame's joules by a meter; None: there is no meter.
         """
         counted = played.results[self._warm :] or played.results
         self._plays.append([result.compute_ms for result in played.results])
@@ -49,10 +49,10 @@ class Tally:
         self._joules.append(joules)
 
     def figures(self, *, over_time: bool) -> dict[str, Any]:
-        """Add up for the report; ``over_time``: with each frame of the first time.
+        """Compute the figures for the report; with ``over_time``, also the times of each frame of the first play.
 
-        Among all frames, those that do not count included, ``transmit_share`` is the part of their time in which the
-        robot sent.
+        ``transmit_share`` is the share of the time in which the robot sent, over all frames, including those that do
+        not count.
         """
         transmit_ms, receive_ms = self._per_frame("transmit_us") / 1e3, self._per_frame("receive_us") / 1e3
         joules, kind = self._energy(transmit_ms, receive_ms)
@@ -74,7 +74,7 @@ class Tally:
         return found | ({"frames_ms": self._plays[0]} if over_time else {})
 
     def _energy(self, transmit_ms: float, receive_ms: float) -> tuple[float, EnergyKind]:
-        """Joules of a frame by the meter; by the model, where that was not read each time."""
+        """Return the joules per frame by the meter, or by the model where the meter was not read in every play."""
         measured = [joules for joules in self._joules if joules is not None]
         if measured and len(measured) == len(self._joules):
             return float(np.mean(measured)), EnergyKind.MEASURED

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where a robot and a server are tried out on one machine: a link of limited bandwidth, and a slow processor.
+"""Places to try out a robot and a server on one machine: a link of limited bandwidth, and a slow processor.
 
-With root: network namespaces joined by a shaped link, and a control group. Without: both hold up what they send, and
-the robot is stopped and continued many times a second.
+With root: network namespaces joined by a shaped link, and a control group. Without: both nodes delay what they send,
+and the robot is stopped and continued many times a second.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MOST_MBIT_S = 1000.0
 
 
 class Testbed(ABC):
-    """What a benchmark does to robot and server.
+    """The limits that a benchmark sets on robot and server.
 
     Attributes:
-        shaping: tbf or sender.
-        server_prefix: words before the server's command.
+        shaping: how the link is limited: tbf or sender.
+        server_prefix: words to put before the server's command.
     """
 
     shaping: str
@@ -41,7 +41,7 @@ class Testbed(ABC):
 
     @property
     def processor_limit(self) -> str:
-        """How the robot is slowed down."""
+        """The way in which the robot is slowed down, in a word."""
         return self._processor.kind
 
     def limit_processor(self, pid: int) -> None:
@@ -50,19 +50,19 @@ class Testbed(ABC):
 
     @abstractmethod
     def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Links that nodes can meet one after another without being started anew."""
+        """Group the links: nodes can use those of a group one after another without a restart."""
 
     @abstractmethod
     def parameters(self, link: str) -> Mapping[str, str]:
-        """What both nodes are told, to be on this link."""
+        """Return the parameters that both nodes need to use this link."""
 
     @abstractmethod
     def link(self, trace: Trace) -> AbstractContextManager[None]:
-        """While it lasts the link is such."""
+        """Return a context in which the link follows ``trace``."""
 
 
 class Namespaces(Testbed):
-    """With root."""
+    """The testbed with root, with a shaped link between network namespaces."""
 
     shaping = "tbf"
 
@@ -72,16 +72,16 @@ class Namespaces(Testbed):
         self.server_prefix = shaped.prefix
 
     def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
-        """All."""
+        """Return one group of all links."""
         return [links]
 
     def parameters(self, link: str) -> Mapping[str, str]:
-        """None are needed."""
+        """Return no parameters: none are needed."""
         return {}
 
     @contextmanager
     def link(self, trace: Trace) -> Iterator[None]:
-        """As :meth:`Testbed.link`; a trace starts from its beginning. Afterwards the link is fast."""
+        """Implement :meth:`Testbed.link`: a trace starts from its beginning, and afterwards the link is fast."""
         done = threading.Event()
         self._shaped.limit(trace.at(0.0))
         with ThreadPoolExecutor(1, "link") as thread:
@@ -91,7 +91,7 @@ class Namespaces(Testbed):
             finally:
                 done.set()
         self._shaped.limit(_MOST_MBIT_S)
-        following.result()  # a link that could not be shaped is not what was asked for
+        following.result()  # raises where the link could not be shaped as asked
 
     def _follow(self, trace: Trace, done: threading.Event) -> None:
         started = time.monotonic()
@@ -100,26 +100,26 @@ class Namespaces(Testbed):
 
 
 class SideBySide(Testbed):
-    """Without root."""
+    """The testbed without root, where the nodes limit what they send."""
 
     shaping = "sender"
 
     def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
-        """None: each has parameters of its own."""
+        """Return each link in a group of its own, as each needs other parameters."""
         return [[link] for link in links]
 
     def parameters(self, link: str) -> Mapping[str, str]:
-        """As :meth:`Testbed.parameters`."""
+        """Implement :meth:`Testbed.parameters`."""
         return {"server.limit_link": link}
 
     def link(self, trace: Trace) -> AbstractContextManager[None]:
-        """The nodes see to it."""
+        """Return an empty context: the nodes limit the link themselves."""
         return nullcontext()
 
 
 @contextmanager
 def open_testbed(robot_cores: float) -> Iterator[Testbed]:
-    """The best that this machine allows."""
+    """Open the best testbed that this machine allows."""
     with ExitStack() as stack:
         processor = _processor(stack, robot_cores)
         try:

@@ -1,6 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Synthetic wireless links, as CacheInf's authors describe theirs: indoors some 93 Mbit/s that waver, outdoors some 73
-that also break down to hardly anything every few seconds, for there are no walls that would reflect the signal.
+"""Synthetic wireless links, with the properties that CacheInf's authors describe.
+
+Indoors the bandwidth wavers around 93 Mbit/s; outdoors it wavers around 73 Mbit/s, and also drops to hardly anything
+every few seconds, for there are no walls that would reflect the signal.
 
 ``config/traces/*.csv`` were written by :func:`write_traces`.
 """
@@ -16,19 +18,19 @@ import numpy as np
 from cacheinf_ros.offload.protocol.limited_link import Trace
 
 _STEP_S, _STEPS = 0.25, 240
-_MEMORY = 0.9  # of the bandwidth one step before
+_MEMORY = 0.9  # correlation of the logarithm of the bandwidth with one step before
 _RANGE = (0.5, 250.0)  # Mbit/s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a wireless link is like.
+    """The properties of a wireless link.
 
     Attributes:
-        mbit_s: mean.
-        wavering: standard deviation of its logarithm.
-        breakdowns: per second.
-        lasting_s: of a breakdown, mean.
+        mbit_s: mean bandwidth.
+        wavering: standard deviation of the bandwidth's logarithm.
+        breakdowns: number of breakdowns per second.
+        lasting_s: mean duration of a breakdown.
     """
 
     mbit_s: float
@@ -44,7 +46,7 @@ TRACES = {
 
 
 def synthetic(surroundings: Surroundings, seed: int = 0) -> Trace:
-    """A minute of it."""
+    """Generate a minute of a link."""
     rng, around = np.random.default_rng(seed), surroundings
     logarithm, down = 0.0, False
     values = []
@@ -57,7 +59,7 @@ def synthetic(surroundings: Surroundings, seed: int = 0) -> Trace:
 
 
 def write_traces(folder: Path) -> None:
-    """All of :data:`TRACES`, as CSV."""
+    """Write all of :data:`TRACES` to a folder, as CSV."""
     for name, surroundings in TRACES.items():
         trace = synthetic(surroundings)
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:

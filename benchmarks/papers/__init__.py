@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables and figures of the papers, theirs beside ours; docs/papers.md explains the differences."""
+"""Tables and figures of the papers, theirs next to ours; docs/papers.md explains the differences."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench paper``."""
+"""The command ``cacheinf bench paper``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cacheinf_ros.errors import SourceError
 
 _MOST = 40  # values in a line
 _MISSING = "missing"
-_STD = "_std"  # ends the key of a standard deviation
+_STD = "_std"  # suffix of the key of a standard deviation
 
 
 class Paper(Enum):
-    """A paper whose tables and figures are here."""
+    """The papers whose tables and figures are reproduced."""
 
     MEMORY = "memory"
     DEEPCACHE = "deepcache"
@@ -43,17 +43,17 @@ _PAGES = {
 
 
 class Pages(Protocol):
-    """A paper's tables and figures."""
+    """The tables and figures of a paper."""
 
     TABLES: tuple[int, ...]
     FIGURES: tuple[int, ...]
 
     def table(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-        """By row."""
+        """Return a table, by row."""
         ...
 
     def figure(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-        """By what it shows."""
+        """Return a figure, by what it shows."""
         ...
 
     def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
@@ -63,7 +63,7 @@ class Pages(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperOptions:
-    """Which part of which paper ``cacheinf bench paper`` prints, and on what it is measured."""
+    """The options of ``cacheinf bench paper``: which part of which paper, and on what it is measured."""
 
     paper: Annotated[
         Paper,
@@ -104,7 +104,7 @@ class PaperOptions:
 
 @with_options(PaperOptions)
 def paper(options: PaperOptions) -> None:
-    """A paper's tables and figures: what it says beside what comes out here; docs/papers.md tells the differences.
+    """Print a paper's tables and figures next to what comes out here; docs/papers.md explains the differences.
 
     Example: cacheinf bench paper memory --table 1
     """
@@ -153,7 +153,7 @@ def _pages(options: PaperOptions) -> Pages:
 def _figure(
     pages: Pages, number: int, data: Sequence[Path], show: Callable[[str], None], everything: bool
 ) -> dict[str, Any]:
-    """Where everything is asked for, what the user did not bring is named in place of the figure."""
+    """Return a figure; where everything is asked for, missing input of the user is reported in place of the figure."""
     try:
         return pages.figure(number, data, show)
     except SourceError as error:
@@ -206,7 +206,7 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]], note: str | None = None
 
 
 def _stated(number: int, rows: Sequence[Mapping[str, Any]], note: str | None) -> Table:
-    """Show the numbers that the paper's text states of a figure, and ours."""
+    """Tabulate the numbers that the paper's text states about a figure, and ours."""
     table = Table(
         "quantity", "paper", "ours", "stated in", title=f"figure {number}: the paper beside ours", caption=note
     )
@@ -230,7 +230,7 @@ def _cell(value: Any) -> str:
 
 
 def _deviating(values: Mapping[str, Any], key: str) -> str:
-    """Show a number, and its standard deviation where that is there."""
+    """Format a number, with its standard deviation where there is one."""
     deviation = values.get(f"{key}{_STD}")
     return _cell(values[key]) if deviation is None else f"{_cell(values[key])} ± {_cell(deviation)}"
 

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The numbers that a paper's text states of a figure, and how they are put beside what comes out here.
+"""The numbers that a paper's text states about a figure, put next to the numbers that come out here.
 
-A figure's report has them under :data:`PAPER`; under :data:`NOTE` it says what the numbers beside it do not.
+A figure's report has them under :data:`PAPER`; under :data:`NOTE` it says what these numbers do not show.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 PAPER, NOTE = "paper", "note"
 NO_NUMBERS = "the paper has a picture of this, without numbers in its text"
 Ours: TypeAlias = float | tuple[float, float] | Mapping[str, float] | None
-"""A number, the least and the most of several, or several by name; None: nothing here can be compared."""
+"""A number, (least, most) of several, or several by name; None: nothing here can be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """A number of a paper.
+    """A number that a paper states.
 
     Attributes:
-        quantity: what it counts, with its unit.
-        value: the number; of a range the least and the most.
+        quantity: what it measures, with its unit.
+        value: the number; for a range (least, most).
         cited: the section, figure or table that states it.
     """
 
@@ -32,7 +32,7 @@ class Stated:
 
 
 def beside(stated: Mapping[str, Stated], ours: Mapping[str, Ours]) -> list[dict[str, Any]]:
-    """Put each number of a paper beside ours of the same key, where there is one."""
+    """List each number of a paper next to ours with the same key, where there is one."""
     return [
         {"quantity": each.quantity, "paper": _listed(each.value), "ours": _listed(ours.get(key)), "cited": each.cited}
         for key, each in stated.items()
@@ -40,12 +40,12 @@ def beside(stated: Mapping[str, Stated], ours: Mapping[str, Ours]) -> list[dict[
 
 
 def extremes(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the least and the most; None where there are no values."""
+    """Return (least, most); None where there are no values."""
     return (min(values), max(values)) if values else None
 
 
 def _listed(value: Ours) -> Any:
-    """Make of a value what JSON has."""
+    """Convert a value to what JSON can hold."""
     if isinstance(value, Mapping):
         return dict(value) or None
     return list(value) if isinstance(value, tuple) else value

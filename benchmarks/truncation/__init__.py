@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Ways to decide what bounded mode holds back, compared."""
+"""Compares ways to decide what bounded mode holds back."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench truncation`` and ``truncation-plot``."""
+"""The commands ``cacheinf bench truncation`` and ``truncation-plot``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULTS = EngineConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncationOptions:
-    """What ``cacheinf bench truncation`` compares, and on which frames."""
+    """The options of ``cacheinf bench truncation``: what it compares, and on which frames."""
 
     measured: MeasuredOptions
     frames: Annotated[int, typer.Option(min=3, help="How many frames are measured, after those to learn from.")] = 20
@@ -34,7 +34,7 @@ class TruncationOptions:
 
 @with_options(TruncationOptions)
 def truncation(options: TruncationOptions) -> None:
-    """Ways to decide what bounded mode holds back: time against error of each."""
+    """Compare ways to decide what bounded mode holds back: time against error of each."""
     from benchmarks.truncation.comparison import run_truncation_benchmark
     from cacheinf_ros.sources import open_source
 

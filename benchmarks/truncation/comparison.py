@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench truncation``: ways to decide what bounded mode holds back, compared on frames they did not see."""
+"""``cacheinf bench truncation``: compares ways to decide what bounded mode holds back, on frames they did not see."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from cacheinf_ros.matching import MatchingConfig, MatchingStream
 
 CALIBRATED = "calibrated"
 _SINGLE = "single threshold"
-_LEVELS = (0.1, 0.2, 0.3, 0.4)  # of missed change
-_AROUND = (0.05, 8.0)  # factors of a curve, of the one that misses most of what is asked for
+_LEVELS = (0.1, 0.2, 0.3, 0.4)  # shares of missed change
+_AROUND = (0.05, 8.0)  # a curve's factors, relative to the one that misses most of what is asked for
 _REPEATS = 5
 _TINY = 1e-9
 _SMALLEST_FACTOR, _BISECTIONS = 1e-7, 12
-_RANKED = 20  # tensors that the ranking keeps
+_RANKED = 20  # number of tensors that the ranking keeps
 _RANKING_FACTOR = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """What strategies may look at.
+    """What a strategy may use.
 
     Attributes:
-        ends: the model's input for the first and the last of the frames to learn from.
-        trials: an engine on these frames.
-        scale: of the errors.
-        spreads: standard deviations, by tensor that an operator computes.
+        ends: the model's input for the first and the last of the frames that strategies learn from.
+        trials: an engine that runs these frames.
+        scale: the scale of the errors.
+        spreads: standard deviation of each tensor that an operator computes, by name.
     """
 
     model: Model
@@ -55,30 +55,30 @@ class Setting:
 
 
 def single_maximum(setting: Setting) -> Base:
-    """One threshold for all tensors, times each one's standard deviation; the largest change over channels counts."""
+    """Use one threshold for all, times each tensor's standard deviation, for the largest change over channels."""
     return {name: DeltaThreshold(threshold=std) for name, std in setting.spreads.items()}
 
 
 def single_rms(setting: Setting) -> Base:
-    """One threshold for all tensors, as :func:`single_maximum`; the root mean square over channels counts."""
+    """Use one threshold for all, as :func:`single_maximum`, for the root mean square over channels."""
     return spread_base(setting.model.graph, setting.spreads, setting.spreads, Criterion.ENERGY)
 
 
 def pooled_rms(setting: Setting) -> Base:
-    """As :func:`single_rms` where changes would spread, averaged over neighbours."""
+    """Use one threshold as in :func:`single_rms` where changes would propagate, averaged over neighbours."""
     graph = setting.model.graph
     return spread_base(graph, propagation_points(graph), setting.spreads, Criterion.POOLED_ENERGY)
 
 
 def sensitivity(setting: Setting) -> Base:
-    """What holding a change back costs, by the Jacobian; where changes would spread."""
+    """Use what holding a change back costs, by the Jacobian, where changes would propagate."""
     graph = setting.model.graph
     weights = channel_weights(graph, setting.ends, setting.scale)
     return sensitivity_base(graph, propagation_points(graph), weights, Criterion.ENERGY)
 
 
 def ranked(setting: Setting) -> Base:
-    """The tensors that saved most time for the error they added when each was tried alone, greedily the best twenty."""
+    """Use the twenty tensors that, tried alone, saved most time for the error that they added."""
     everywhere = single_rms(setting)
     exact = setting.trials.trial({}, setting.scale)
 
@@ -99,7 +99,7 @@ def run_truncation_benchmark(
     calibration_frames: int,
     points: int = 9,
 ) -> dict[str, Any]:
-    """Time against error for every strategy; each learns from the first frames and is measured on the rest."""
+    """Measure time against error for every strategy; each learns from the first frames and is measured on the rest."""
     torch.set_num_threads(config.threads)
     stream = MatchingStream(matching)
     maps: list[CacheMap | None] = [stream.match(image) for image in images]
@@ -140,7 +140,10 @@ def run_truncation_benchmark(
 
 
 def savings(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[float, float]:
-    """By missed change: share of the predicted time that calibrated thresholds save against the best single one."""
+    """Return the share of the predicted time that calibrated thresholds save against the best single one.
+
+    The shares are by missed change.
+    """
 
     def saved(missed: float) -> float:
         return _saved({name: _at(curve, missed, "predicted_ms") for name, curve in curves.items()})
@@ -154,7 +157,7 @@ def measured_savings(
     curves: Mapping[str, Sequence[Mapping[str, float]]],
     scale: OutputScale,
 ) -> dict[float, dict[str, Any]]:
-    """Take times by the clock, strategies in turn, medians: "saved", and the "missed_change" that each reached."""
+    """Measure by the clock, strategies in turn, medians: "saved", and the "missed_change" that each reached."""
     judged = [name for name in bases if name == CALIBRATED or name.startswith(_SINGLE)]
 
     def measured(missed: float) -> dict[str, Any]:
@@ -176,13 +179,13 @@ def _saved(milliseconds: Mapping[str, float]) -> float:
 
 
 def _at(curve: Sequence[Mapping[str, float]], missed: float, value: str) -> float:
-    """Read a curve where it misses this share of the change: interpolated between points, logarithmically."""
+    """Read a curve where it misses this share of the change, interpolated logarithmically between points."""
     reached = np.maximum.accumulate([p["missed_change"] for p in curve])  # it may waver where hardly anything is missed
     return float(np.exp(np.interp(missed, reached, [np.log(max(p[value], _TINY)) for p in curve])))
 
 
 def _curve(engine: TrialEngine, base: Base, scale: OutputScale, points: int) -> list[dict[str, float]]:
-    """From hardly any missed change to nearly all."""
+    """Measure a strategy's curve, from hardly any missed change to nearly all."""
     low, high = _SMALLEST_FACTOR, 1.0
     for _ in range(_BISECTIONS):
         middle = (low * high) ** 0.5

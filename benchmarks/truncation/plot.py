@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of ``cacheinf bench truncation``."""
+"""Plots of ``cacheinf bench truncation``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def plot_truncation(reports: Sequence[dict[str, Any]], path: Path) -> None:
-    """One panel per report: milliseconds against missed change."""
+    """Plot milliseconds against missed change, one panel per report."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(reports), 4.0), layout="constrained")

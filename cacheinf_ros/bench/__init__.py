@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What ``cacheinf bench`` measures on a user's own model and clip; the papers' experiments are in benchmarks/."""
+"""The measurements of ``cacheinf bench`` on a user's own model and clip; the papers' experiments are in benchmarks/."""
 
 from cacheinf_ros.bench.camera_benchmark import run_camera_benchmark
 from cacheinf_ros.bench.contenders import ALL_CONTENDERS, Contender, contenders_on
@@ -18,7 +18,7 @@ __all__ = [
     "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark", "run_stream_benchmark", "summary",
 ]  # fmt: skip
 
-# Folders with doors of their own.
+# Subpackages with an interface of their own.
 __all__ += ["advice", "page"]
 # Importing these loads ROS, which other benchmarks do without.
 __all__ += ["node_answers", "replayed", "stream_nodes"]

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What users do instead of computing every frame: skip frames, or follow the picture with the last answer.
+"""The alternatives to computing every frame: skipping frames, or moving the last answer along with the picture.
 
-All of it is worked out from the dense answers to all frames.
+All of them are computed from the dense answers to all frames.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.engine.decisions import Task
 
 SKIPPED = "frame_skip"
-"""Dense answers as often as the time of bounded mode allows, and the last one in between."""
+"""The way that computes densely as often as bounded mode's time allows, and gives the last answer in between."""
 SKIPS = (2, 3)
-"""One of so many frames is computed, where frames are skipped regularly."""
+"""The regular skips that are tried: one of so many frames is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,11 +28,11 @@ class Alternative:
     """A way to answer frames.
 
     Attributes:
-        name: in the report.
-        decisions: for each frame.
-        took_ms: for each frame; None where nothing is done for it, and the last answer stands.
-        built_on: for each frame the one that its answer is derived from, itself where it is computed; None: each is
-            computed, or nothing is done for it.
+        name: its name in the report.
+        decisions: what it decides, for each frame.
+        took_ms: the time of each frame; None where nothing is done for it, and the last answer stands.
+        built_on: for each frame the one that its answer is derived from, itself where it is computed; None: each frame
+            is computed, or nothing is done for it.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseRun:
-    """What dense execution did with the frames of a stream.
+    """The results of dense execution on the frames of a stream.
 
     Attributes:
         task: reads what answers decide.
         images: uint8 [height, width, 3] each.
-        decisions: for each frame.
-        took_ms: for each frame.
+        decisions: what dense execution decides, for each frame.
+        took_ms: the time of each frame.
     """
 
     task: Task[Any]
@@ -59,17 +59,17 @@ class DenseRun:
 
     @property
     def mean_ms(self) -> float:
-        """Mean time of a frame."""
+        """The mean time of a frame, in milliseconds."""
         return float(np.mean(self.took_ms))
 
     def alternatives(self, given_ms: Sequence[float], skips: Sequence[int] = SKIPS) -> list[Alternative]:
-        """Every so many frames, and those that there is time for, some also with optical flow in between.
+        """Return the ways that skip frames regularly or as time allows, some also with optical flow in between.
 
-        The last of them is left out where optical flow alone takes more than that time.
+        The last one, as time allows with optical flow, is left out where optical flow alone takes more than that time.
 
         Args:
-            given_ms: the time of bounded mode for each frame, with what it does behind its answer.
-            skips: of how many frames one is computed, each a way.
+            given_ms: the time of bounded mode for each frame, with the work that it does after its answer.
+            skips: the regular skips, each a way: one of so many frames is computed.
         """
         found = self.every_few(skips)
         found.append(self._skipping(SKIPPED, skipping(given_ms, self.mean_ms)))
@@ -82,7 +82,7 @@ class DenseRun:
         return found
 
     def every_few(self, skips: Sequence[int] = SKIPS) -> list[Alternative]:
-        """One of so many frames, and the last answer in between."""
+        """Return the ways that compute one of so many frames, and repeat the last answer in between."""
         return [self._skipping(name, plan) for name, plan in self._plans(skips).items()]
 
     def _plans(self, skips: Sequence[int]) -> dict[str, list[int]]:
@@ -105,5 +105,5 @@ class DenseRun:
 
 
 def _between(following: Alternative) -> float:
-    """Median milliseconds of following the picture; every other frame at least is not computed."""
+    """Return the median milliseconds of moving an answer along, when at least every other frame is not computed."""
     return float(np.percentile([took for took in following.took_ms if took is not None], 25))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a model answers to one frame, and what follows from it: decisions and detections, worked out when asked for."""
+"""A model's answer to one frame, and the decisions and detections that follow from it, computed on demand."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5
-"""Detections with a lower score are not compared; the threshold of the model's card is for use."""
+"""The score below which detections are not compared; the threshold in the model's card is for use only."""
 
 
 class Answer:
     """The outputs of a model for one frame.
 
     Attributes:
-        outputs: by name, in the model's order.
+        outputs: the outputs by name, in the model's order.
         image_size: (height, width) of the frame.
-        motion: where the frame shows what they are for, in pixels of the model's input.
+        motion: where the frame shows what the outputs are for, in pixels of the model's input.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Answer:
 
     @property
     def values(self) -> list[NDArray[Any]]:
-        """The outputs, in the model's order."""
+        """The outputs in the model's order."""
         return list(self.outputs.values())
 
     def copy(self) -> Answer:
@@ -53,16 +53,19 @@ class Answer:
         return self.changed({name: value.copy() for name, value in self.outputs.items()}, self.motion)
 
     def changed(self, outputs: Mapping[str, NDArray[Any]], motion: Motion | None = None) -> Answer:
-        """Other outputs of the same model for the same size of frame."""
+        """Return an answer with other outputs of the same model for a frame of the same size."""
         return Answer(outputs, self._card, self.image_size, motion)
 
     def shifted(self, shift: tuple[int, int]) -> Answer:
-        """The answer after all that is cached was moved by (dx, dy) pixels of the model's input."""
+        """Return the answer after everything cached was moved by (dx, dy) pixels of the model's input."""
         return self.changed({n: shift_output(v, shift, self._input_size) for n, v in self.outputs.items()}, self.motion)
 
     @cached_property
     def in_frame(self) -> Answer:
-        """Maps moved to where the frame shows what they are for; their boxes are found there."""
+        """The answer with its maps moved to where the frame shows what they are for.
+
+        Its boxes are those of this answer, which are in the frame's pixels already.
+        """
         if self.motion.is_none:
             return self
         return _Moved(self, {n: move_output(v, self.motion, self._input_size) for n, v in self.outputs.items()})
@@ -74,7 +77,7 @@ class Answer:
 
     @cached_property
     def decisions(self) -> NDArray[np.int64] | None:
-        """The class of a class vector, int64 [1], or of each pixel, int64 [height, width]; None of other outputs."""
+        """The class of a class vector, int64 [1], or of each pixel, int64 [height, width]; None for other outputs."""
         first = self.values[0]
         if first.ndim not in (2, 4) or first.shape[0] != 1 or first.shape[1] < 2:
             return None
@@ -83,7 +86,7 @@ class Answer:
 
     @cached_property
     def detections(self) -> Detections | None:
-        """The boxes in pixels of the frame; None where the model is no detector."""
+        """The boxes in pixels of the frame; None where the model is not a detector."""
         decoder = self._card.decoder
         if not isinstance(decoder, Detector):
             return None
@@ -94,7 +97,7 @@ class Answer:
 
 
 class _Moved(Answer):
-    """Moved outputs, with the detections of the unmoved ones: boxes are moved without resampling."""
+    """An answer with moved outputs, and the detections of the unmoved ones: boxes are moved without resampling."""
 
     def __init__(self, unmoved: Answer, outputs: Mapping[str, NDArray[Any]]) -> None:
         super().__init__(outputs, unmoved._card, unmoved.image_size)
@@ -102,5 +105,5 @@ class _Moved(Answer):
 
     @cached_property
     def detections(self) -> Detections | None:
-        """As :attr:`Answer.detections`."""
+        """The detections of the unmoved outputs."""
         return self._unmoved.detections

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench engine --cameras``: cached engines of several cameras, together and one after the other."""
+"""``cacheinf bench engine --cameras``: cached engines of several cameras, all at once and one after another."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from cacheinf_ros.matching import MatchingConfig, MatchingStream
 def run_camera_benchmark(
     model: Model, shots: Iterable[Shot], config: EngineConfig, matching: MatchingConfig, frames: int, count: int
 ) -> dict[str, Any]:
-    """Measure what a frame of every camera takes, each a copy of the stream that is shifted around by as much.
+    """Measure the time for one frame of every camera; each camera shows the stream shifted around by another amount.
 
-    Those together have a thread each, as in a node, and come at the same time. Matching is done before the clock
-    starts.
+    For the measurement at once each engine has a thread of its own, as in a node, and the frames come at the same time.
+    Matching is done before the clock starts.
 
     Args:
-        frames: how many are counted, at most.
-        count: of the cameras.
+        frames: how many frames are counted, at most.
+        count: the number of cameras.
 
     Raises:
         SourceError: there are not enough frames.
@@ -75,5 +75,5 @@ def run_camera_benchmark(
 
 
 def _difference(ours: EngineResult, theirs: EngineResult) -> float:
-    """The largest of any value of any output."""
+    """Return the largest absolute difference of any value of any output."""
     return max(float(np.abs(value - theirs.outputs[name]).max(initial=0.0)) for name, value in ours.outputs.items())

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that users would run otherwise. Each is built once and called with a prepared input.
+"""The dense engines that users would run otherwise; each is built once and called with a prepared input.
 
-Those of int8 are quantised after training (ONNX Runtime's static quantisation, run by ONNX Runtime and by OpenVINO) on
-frames of the whole recording, those that are judged as well: no user's calibration can be nearer to what counts.
+int8 engines are quantised after training (ONNX Runtime's static quantisation, run by ONNX Runtime and by OpenVINO) on
+frames of the whole recording, which include those that are judged: no user's calibration can match the data better.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Contender(Enum):
-    """A dense engine on the CPU; those that the nodes can run too have the names of their backends."""
+    """The dense engines on the CPU; those that the nodes can run too have the names of their backends."""
 
     EAGER = "dense_eager"
     CHANNELS_LAST = "dense_channels_last"
@@ -40,14 +40,14 @@ class Contender(Enum):
 
     @property
     def backend(self) -> Backend | None:
-        """What runs it; None: torch, in a way that no backend has, or ncnn."""
+        """The backend that runs it; None for ncnn, and for torch in a way that no backend has."""
         if self is Contender.CHANNELS_LAST:
             return Backend.TORCH
         return None if self in (Contender.EAGER, Contender.COMPILE, Contender.NCNN) else Backend(self.value)
 
     @property
     def precision(self) -> DensePrecision:
-        """What it computes with."""
+        """The precision that it computes in."""
         return self.backend.precision if self.backend else DensePrecision.FLOAT32
 
 
@@ -57,9 +57,9 @@ _CALIBRATION_FRAMES = 32
 
 
 def contenders_on(device: str) -> tuple[AnyContender, ...]:
-    """Those that an engine on this device is compared with: on a GPU those that use it, elsewhere the others.
+    """Return the engines that one on this device is compared with: on a GPU those that use it, elsewhere the others.
 
-    ncnn only where it is installed: nothing else needs it.
+    ncnn is included only where it is installed, because nothing else needs it.
     """
     if device.partition(":")[0] == "cuda":
         return tuple(GpuContender)
@@ -67,11 +67,11 @@ def contenders_on(device: str) -> tuple[AnyContender, ...]:
 
 
 class Contenders(NamedTuple):
-    """What could be built of the contenders that were wanted.
+    """The contenders that could be built, of those that were wanted.
 
     Attributes:
-        runs: those that are installed and can run the model.
-        missing: why the others cannot, by name.
+        runs: the engines that are installed and can run the model.
+        missing: why the others are missing, by name.
     """
 
     runs: dict[AnyContender, Dense]
@@ -81,11 +81,11 @@ class Contenders(NamedTuple):
 def build_contenders(
     model: Model, wanted: Sequence[AnyContender], threads: int, images: Sequence[Image] = (), device: str = "cpu"
 ) -> Contenders:
-    """Build the contenders; those that cannot be are named in the log, with the reason.
+    """Build the contenders; those that cannot be built are named in the log, with the reason.
 
     Args:
-        images: of the recording, for those of int8 to be calibrated on.
-        device: of those on a GPU; in tests the CPU.
+        images: images of the recording, on which int8 engines are calibrated.
+        device: the device of GPU engines; in tests the CPU.
     """
     built = Contenders(runs={}, missing={})
     for contender in wanted:

@@ -27,7 +27,7 @@ from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.mode import Mode
 
 WARM_UP = 2
-"""Frames that every contender runs before any is counted."""
+"""The number of frames that every contender runs before any frame is counted."""
 _GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
 
 
@@ -43,13 +43,13 @@ def run_engine_benchmark(
 ) -> dict[str, Any]:
     """Measure a model on a stream of frames.
 
-    A frame's latency counts all that its engine needs: preparing the image, for ours matching too.
+    A frame's latency counts all that an engine needs: preparing the image, and for the cached engine matching too.
 
     Args:
         matching: how cache maps are made; None: the shots bring theirs.
-        frames: how many are counted, at most.
-        calibration_frames: how many come before them for bounded mode to be calibrated on.
-        contenders: None: all that compute where the engine does.
+        frames: how many frames are counted, at most.
+        calibration_frames: how many frames come before those, for bounded mode to be calibrated on.
+        contenders: the dense engines; None: all that compute where the cached engine does.
 
     Raises:
         SourceError: there are not enough frames.
@@ -63,7 +63,7 @@ def run_engine_benchmark(
     images = [shot.image for shot in taken]
     wanted = contenders_on(config.device) if contenders is None else contenders
     dense, missing = build_contenders(model, wanted, config.threads, images, config.device)
-    # the module itself: the graph may have been misunderstood
+    # the module itself, as the captured graph may be wrong
     exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1).runs[Contender.EAGER]
     scale = ErrorScale(_varied_outputs(model, exact, images))
     race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
@@ -85,14 +85,14 @@ def run_engine_benchmark(
 
 
 def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tuple[list[Image], list[CacheMap | None]]:
-    """The frames to calibrate on, with the maps that the engine will be given for such frames."""
+    """Return the frames to calibrate on, with the maps that the engine would be given for them."""
     stream = MatchingStream(matching) if matching else None
     maps = [stream.match(shot.image) if stream else shot.cache_map for shot in shots]
     return [shot.image for shot in shots], maps
 
 
 def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Shot], list[Shot]]:
-    """The shots to calibrate on, and those to measure, those to warm up included."""
+    """Return the shots to calibrate on, and those to measure, which begin with those to warm up."""
     taken = list(itertools.islice(shots, before + WARM_UP + frames))
     if len(taken) <= before + WARM_UP:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + WARM_UP + 1}")
@@ -128,7 +128,9 @@ def _matching(config: MatchingConfig) -> dict[str, Any]:
 
 
 def speed(log: Log, keeping: Sequence[str]) -> dict[str, Any]:
-    """Latencies and ratios, by the mean: a cache makes most frames cheap, some dear, and a median would hide those.
+    """Return latencies and ratios, by the mean.
+
+    With a cache most frames are cheap and some expensive, and a median would hide those.
 
     Args:
         keeping: contenders of lower precision that keep the promise.

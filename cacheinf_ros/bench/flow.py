@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Answers that follow the picture between two computed ones by optical flow, as trackers beside a detector do."""
+"""Moves answers along with the picture between two computed ones by optical flow, as trackers beside a detector do."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task
 
 Image = NDArray[np.uint8]
-_WIDTH = 320  # pixels of the picture that motion is found in
+_WIDTH = 320  # pixels, of the picture in which motion is estimated
 _GRID = 6  # points per side of a box
-_LOST = -1e4  # where a point is that was not found again: far away from all pictures
-_RETURNS = 1.0  # pixels that a point may be off after it was followed there and back
+_LOST = -1e4  # coordinate of a point that was not found again: far outside of all pictures
+_RETURNS = 1.0  # pixels that a point may be off after it was tracked forward and back
 
 
 class _Follow(Protocol):
     def __call__(self, answer: Any, before: Image, now: Image, size: tuple[int, int]) -> Any:
-        """The answer for the next picture; both are grey, ``size``: (height, width) of the frame."""
+        """Return the answer for the next picture; both are grey, ``size``: (height, width) of the frame."""
 
 
 def can_follow(task: Task[Any], answer: Any) -> bool:
-    """Whether an answer of this kind has a place that can move with the picture."""
+    """Tell whether an answer of this kind has places that can move with the picture."""
     return isinstance(task, BoxDecisions) or (isinstance(task, ClassMaps) and answer.size > 1)
 
 
@@ -36,12 +36,12 @@ def follow_all(
     """Give the dense answer to frames that are computed, and move it along on the others.
 
     Args:
-        images: uint8 [height, width, 3].
+        images: the frames, uint8 [height, width, 3].
         dense: the answers of dense execution.
         plan: for each frame the last one that is computed.
 
     Returns:
-        the answers, and the milliseconds that moving them took, beside computing.
+        the answers, and the milliseconds that moving them took, without computing.
     """
     follow: _Follow = follow_boxes if isinstance(task, BoxDecisions) else follow_classes
     answers: list[Any] = []
@@ -60,7 +60,7 @@ def follow_all(
 
 
 def follow_boxes(answer: SoftBoxes, before: Image, now: Image, size: tuple[int, int]) -> SoftBoxes:
-    """Move each box by the median flow of points in it that are found again on the way back; else it stays."""
+    """Move each box by the median flow of points in it that track back to their start; without such, it stays."""
     if not len(answer.boxes):
         return answer
     scale = np.array([now.shape[1] / size[1], now.shape[0] / size[0]])
@@ -80,7 +80,7 @@ def follow_boxes(answer: SoftBoxes, before: Image, now: Image, size: tuple[int, 
 
 
 def _tracked(before: Image, now: Image, points: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32 [n, 1, 2]: where points are found again; far away where they are not."""
+    """Return where points are found again, float32 [n, 1, 2]; far outside the picture where they are not."""
     there, found, _ = cv2.calcOpticalFlowPyrLK(before, now, points, np.empty_like(points))
     return np.where(np.asarray(found, np.bool_)[..., None], there, np.float32(_LOST)).astype(np.float32)
 
@@ -91,7 +91,7 @@ def follow_classes(answer: NDArray[Any], before: Image, now: Image, size: tuple[
     scale = np.array([width / now.shape[1], height / now.shape[0]], np.float32)
     flow = np.asarray(cv2.resize(_dense_flow(now, before), (width, height)), np.float32) * scale
     rows, columns = np.mgrid[:height, :width].astype(np.float32)
-    classes = answer if answer.dtype == np.uint8 else answer.astype(np.float32)  # what OpenCV can remap
+    classes = answer if answer.dtype == np.uint8 else answer.astype(np.float32)  # a type that OpenCV can remap
     moved = cv2.remap(
         classes, columns + flow[..., 0], rows + flow[..., 1], cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE
     )
@@ -99,7 +99,7 @@ def follow_classes(answer: NDArray[Any], before: Image, now: Image, size: tuple[
 
 
 def _dense_flow(first: Image, second: Image) -> NDArray[np.float32]:
-    """float32 [height, width, 2]: how far each pixel of the first picture has gone (x, y) in the second."""
+    """Return how far each pixel of the first picture has moved (x, y) in the second, float32 [height, width, 2]."""
     method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
     return np.asarray(method.calc(first, second, np.zeros((*first.shape, 2), np.float32)), np.float32)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that users with a GPU would run otherwise. Only plain torch has run on one.
+"""The dense engines that users with a GPU would run otherwise. Only plain torch has been tried on a GPU.
 
 Their input is float32, prepared on the CPU and uploaded whole.
 """
@@ -19,7 +19,7 @@ _AUTOTUNED = "max-autotune"  # with CUDA graphs
 
 
 class GpuContender(Enum):
-    """A dense engine on a GPU; those that the nodes can run too have the names of their backends."""
+    """The dense engines on a GPU; those that the nodes can run too have the names of their backends."""
 
     TORCH = Backend.TORCH_CUDA.value
     TORCH_TF32 = Backend.TORCH_CUDA_TF32.value
@@ -31,7 +31,7 @@ class GpuContender(Enum):
 
     @property
     def precision(self) -> DensePrecision:
-        """What it computes with."""
+        """The precision that it computes in."""
         return _OF_NO_BACKEND[self] if self in _OF_NO_BACKEND else Backend(self.value).precision
 
 
@@ -43,10 +43,10 @@ _OF_NO_BACKEND = {
 
 
 def build_on_gpu(contender: GpuContender, model: Model, threads: int, device: str) -> Dense:
-    """Prepare a model for one of them; raises what it raises where it is not installed or cannot run the model.
+    """Prepare a model for a GPU engine; raises the engine's own error where it is missing or cannot run the model.
 
     Args:
-        device: in tests the CPU.
+        device: the device; in tests the CPU.
     """
     match contender:
         case GpuContender.COMPILE:

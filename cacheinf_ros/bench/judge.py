@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Judges a way to answer a camera's frames: by consensus and by truth, as if in no time and as it arrives."""
+"""Judges a way to answer a camera's frames by consensus and by truth, both without delay and at the camera's rate."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Objects = tuple[TrueObject, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judge:
-    """Knows what is right in each frame.
+    """Knows what is right in each frame, and judges answers by it.
 
     Attributes:
-        task: reads decisions.
+        task: the task that scores decisions.
         agreed: the consensus for each frame.
-        objects: what is truly in each frame; None where that is not known.
-        classes: what objects may be found as.
+        objects: the objects that are truly in each frame; None where that is not known.
+        classes: the classes that objects may be found as.
     """
 
     task: Task[Any]
@@ -34,27 +34,27 @@ class Judge:
     classes: TruthClasses
 
     def consensus(self, answers: Sequence[Any]) -> dict[str, float | None]:
-        """How often answers are right, one per frame; None, no answer, decides nothing right."""
+        """Return the share of right decisions, with one answer per frame; None, no answer, has none right."""
         return shares(sum((self._score(answer, index) for index, answer in enumerate(answers)), Score()))
 
     def truth(self, answers: Sequence[Any]) -> dict[str, Any] | None:
-        """How many of the objects are found; None where no frame says what it shows, or the model gives no boxes."""
+        """Return how many of the objects are found; None without known objects in any frame, or without boxes."""
         told = [(answer, objects) for answer, objects in zip(answers, self.objects, strict=True) if objects is not None]
         if not isinstance(self.task, BoxDecisions) or not any(self.classes.known(objects) for _, objects in told):
             return None
         return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
 
     def missed_frames(self, answers: Sequence[Any]) -> int | None:
-        """Count the most frames in a row in which an object of the consensus is missed; None without boxes."""
+        """Return the most consecutive frames in which an object of the consensus is missed; None without boxes."""
         return longest_miss(self.agreed, answers) if isinstance(self.task, BoxDecisions) else None
 
     def judge(self, answers: Sequence[Any], arrived: Sequence[Any], sources: Sequence[int | None]) -> dict[str, Any]:
-        """Give all of it for JSON.
+        """Return all figures for JSON.
 
         Args:
-            answers: for each frame, however late.
-            arrived: for each frame the newest answer at its time.
-            sources: for each frame the one that this answer was computed for.
+            answers: the answer to each frame, however late.
+            arrived: for each frame, the newest answer that has arrived at its time.
+            sources: for each frame, the index of the frame that this newest answer was computed for.
         """
         behind = frames_behind(sources)
         return {

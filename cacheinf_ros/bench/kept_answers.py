@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What dense engines answered before a measurement was interrupted, kept in a folder: one file for each frame."""
+"""Stores what dense engines answered before a measurement was interrupted: one file per frame in a folder."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _BOXES = ("boxes", "classes", "weights")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptAnswer:
-    """What an engine decided on a frame, and what it took."""
+    """What an engine decided on a frame, and how many milliseconds it took."""
 
     decision: Any
     took_ms: float
 
 
 class KeptAnswers:
-    """Answers of engines without a memory: these need not be computed again where a measurement goes on."""
+    """Stored answers of engines without a memory: these need not be computed again where a measurement goes on."""
 
     def __init__(self, folder: Path, model: Model, images: Sequence[NDArray[np.uint8]], settings: str) -> None:
-        """Open those of this model, these frames and these settings; others in the folder are never mixed in.
+        """Open the answers for this model, these frames and these settings; others in the folder are never mixed in.
 
         Args:
-            settings: all that answers and times depend on beside them.
+            settings: everything else that answers and times depend on.
         """
         digest = hashlib.sha256(f"{_FORMAT} {graph_hash(model.graph)} {model.card!r} {settings}".encode())
         for image in images:
@@ -48,11 +48,11 @@ class KeptAnswers:
         self._folder = folder / digest.hexdigest()[:16]
 
     def read(self, index: int) -> Mapping[str, KeptAnswer]:
-        """The answers to a frame, by engine; empty where there are none."""
+        """Return the answers to a frame, by engine; empty where there are none."""
         return self._file(index).read(_parse) or {}
 
     def write(self, index: int, answers: Mapping[str, KeptAnswer]) -> None:
-        """Keep the answers to a frame."""
+        """Store the answers to a frame."""
         arrays: dict[str, Any] = {}
         described = {}
         for number, (name, answer) in enumerate(answers.items()):
@@ -64,9 +64,9 @@ class KeptAnswers:
         self._file(index).write(buffer.getvalue())
 
     def forget(self) -> None:
-        """Remove all of them: the measurement is complete."""
+        """Remove all stored answers, because the measurement is complete."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        with suppress(OSError):  # others may be in it
+        with suppress(OSError):  # the folder may hold answers of other measurements
             self._folder.parent.rmdir()
 
     def _file(self, index: int) -> KeptFile:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How often answers are right, by what dense answers to neighbouring frames agree on, and what that costs."""
+"""How often answers are right, measured by what dense answers to neighbouring frames agree on, and the loss."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, s
 
 DENSE = "dense"
 MOST_PIXELS = 131_072
-"""Class maps that have more are judged smaller."""
+"""The number of pixels above which class maps are made smaller before they are judged."""
 
 
 class LossMeter:
-    """Collects what every way decides on each frame, and judges them together.
+    """Collects what every way decides on each frame, and judges all ways together.
 
     Attributes:
-        task: reads what outputs decide.
+        task: the task that reads what outputs decide.
     """
 
     def __init__(self, task: Task[Any], max_loss: float) -> None:
-        """``max_loss``: what was promised, see :class:`cacheinf_ros.engine.EngineConfig`."""
+        """Begin without frames; ``max_loss``: the promise, see :class:`cacheinf_ros.engine.EngineConfig`."""
         self.task = task
         self._max_loss = max_loss
         self._decisions: dict[str, list[Any]] = {DENSE: []}
         self._agreed: list[Any] = []  # for each frame, once asked for
 
     def add(self, dense: Any, others: Mapping[str, Any]) -> None:
-        """Take the next frame: decisions by :data:`DENSE` and by others, always the same ones."""
+        """Add the next frame: the decision by :data:`DENSE`, and those of the other ways, always the same ways."""
         self._agreed = []
         self._decisions[DENSE].append(dense)
         for name, decision in others.items():
             self._decisions.setdefault(name, []).append(decision)
 
     def add_decisions(self, name: str, decisions: Sequence[Any]) -> None:
-        """Judge another way, too, by what it decides on each frame."""
+        """Add another way by what it decides on each frame."""
         self._decisions[name] = list(decisions)
 
     def add_sequence(self, name: str, answers: Sequence[int]) -> None:
-        """Judge another way, too: for each frame the index of the one whose dense answer it gives."""
+        """Add another way by the index, for each frame, of the frame whose dense answer it gives."""
         self._decisions[name] = [self._decisions[DENSE][index] for index in answers]
 
     def __len__(self) -> int:
@@ -58,15 +58,15 @@ class LossMeter:
         return self._agreed
 
     def score(self, name: str) -> Score:
-        """How often one of the ways was right."""
+        """Return how often one way was right."""
         return sum(score_all(self.task, self._decisions[name], self.agreed), Score())
 
     def scores(self) -> dict[str, Score]:
-        """How often each way was right."""
+        """Return how often each way was right."""
         return {name: self.score(name) for name in self._decisions}
 
     def loss(self, name: str) -> dict[str, Any]:
-        """What one of the ways loses against dense execution, of how many decisions, and whether that was promised."""
+        """Return the loss of one way, the promise and whether it is kept, and the number of decisions."""
         dense = self.score(DENSE)
         loss = Loss.of(self.score(name), dense)
         return {
@@ -78,11 +78,11 @@ class LossMeter:
         }
 
     def report(self, name: str) -> dict[str, Any]:
-        """``loss`` of one way, and ``consensus`` of all: the share of right decisions, whole and where it moves."""
+        """Return ``loss`` of one way, and ``consensus`` of all: shares of right decisions, whole and where it moves."""
         return {"loss": self.loss(name), "consensus": {each: shares(score) for each, score in self.scores().items()}}
 
 
 def shares(score: Score) -> dict[str, float | None]:
-    """The share of right decisions, whole and where the consensus moves, for JSON."""
+    """Return the share of right decisions, whole and where the consensus moves, for JSON."""
     moving = None if score.moving is None else round(score.moving, 4)
     return {"whole": round(score.whole, 4), "where_it_moves": moving}

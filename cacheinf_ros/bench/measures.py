@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""All that is measured of a run of frames but time: errors, agreement, detections, missed change."""
+"""Everything that is measured of a run of frames except time: errors, agreement, detections, missed change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STRETCH = 100  # frames
 
 
 class Comparison:
-    """Answers against better ones, over frames."""
+    """Compares answers with better ones, over frames."""
 
     def __init__(self, scale: ErrorScale) -> None:
         self._scale = scale
@@ -29,7 +29,7 @@ class Comparison:
         self._detections: DetectionScore | None = None
 
     def add(self, ours: Answer, better: Answer) -> None:
-        """Take a frame into account."""
+        """Add a frame."""
         self._errors.append(self._scale.error(ours.values, better.values))
         self._agreement.add(ours.decisions, better.decisions)
         if ours.detections is not None and better.detections is not None:
@@ -38,42 +38,42 @@ class Comparison:
 
     @property
     def error(self) -> dict[str, float] | None:
-        """Mean and maximum over frames; None without frames."""
+        """Mean and maximum of the error over frames; None without frames."""
         return mean_and_max(self._errors)
 
     @property
     def error_over_time(self) -> list[float]:
-        """Means over 100 frames each, in their order: an error that builds up would show here."""
+        """Mean errors over stretches of 100 frames, in order: an error that builds up would show here."""
         starts = range(0, len(self._errors), _STRETCH)
         return [float(np.mean(self._errors[start : start + _STRETCH])) for start in starts]
 
     @property
     def agreement(self) -> float | None:
-        """Share of equal decisions; None where there are none."""
+        """The share of equal decisions; None where there are none."""
         return self._agreement.value
 
     @property
     def f1(self) -> float | None:
-        """How well detections agree; None where the model is no detector."""
+        """The F1 score of the detections against the better ones; None where the model is not a detector."""
         return None if self._detections is None else self._detections.f1
 
     def report(self) -> dict[str, Any]:
-        """Give all of it for JSON."""
+        """Return all figures for JSON."""
         return {"output_error": self.error, "agreement": self.agreement, "f1": self.f1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredFrame:
-    """What was computed for one frame.
+    """The answers that were computed for one frame.
 
     Attributes:
-        ours: by the cached engine; it and the next with the motion that leads to the frame.
-        on_composed: densely, from the composed input: the frame where it is active, what the cache was computed from
-            elsewhere.
-        on_frame: densely, from the frame.
+        ours: the cached engine's answer; like the next one, it has the motion that leads to the frame.
+        on_composed: the dense answer to the composed input: the frame where it is active, elsewhere what the cache was
+            computed from.
+        on_frame: the dense answer to the frame.
         changed: bool [height, width] of the model's input: the pixels of the composed input that changed.
         refreshed: whether the engine computed everything.
-        shift: (dx, dy), by how many pixels of the model's input all that is cached was moved for this frame.
+        shift: (dx, dy), by how many pixels of the model's input everything cached was moved for this frame.
     """
 
     ours: Answer
@@ -85,7 +85,7 @@ class MeasuredFrame:
 
 
 class Measures:
-    """What the engine's answers are worth, frame by frame."""
+    """Measures the quality of the engine's answers, frame by frame."""
 
     def __init__(self, scale: ErrorScale) -> None:
         self._engine, self._matching, self._output, self._flicker = (Comparison(scale) for _ in range(4))
@@ -96,13 +96,13 @@ class Measures:
         self._before: Answer | None = None
 
     def see(self, frame: MeasuredFrame) -> None:
-        """Remember a frame; it does not count."""
+        """Remember a frame that does not count."""
         if frame.refreshed:
             self.refresh(frame.ours)
         self._before = frame.on_frame
 
     def add(self, frame: MeasuredFrame, truth: SceneTruth | None = None) -> None:
-        """Take a frame into account; ``truth``: where the model finds the objects of built-in scenes."""
+        """Add a frame; ``truth``: the scene's objects, where the model finds the objects of built-in scenes."""
         if self._stale is not None and frame.shift != (0, 0):
             self._stale = self._stale.shifted(frame.shift)
         self._engine.add(frame.ours, frame.on_composed)
@@ -119,11 +119,11 @@ class Measures:
         self.see(frame)
 
     def refresh(self, answer: Answer) -> None:
-        """The whole cache was computed anew, with this answer."""
+        """Note that the whole cache was computed anew, with this answer."""
         self._stale = answer.copy()
 
     def report(self) -> dict[str, Any]:
-        """The figures, by the names of the benchmarks page."""
+        """Return the figures, by the names of the benchmarks page."""
         return {
             "engine_error": self._engine.error,
             "engine_error_over_time": self._engine.error_over_time,
@@ -148,5 +148,5 @@ class Measures:
 
 
 def mean_and_max(values: Sequence[float]) -> dict[str, float] | None:
-    """Summarise values by their mean and maximum; None without values."""
+    """Return the mean and maximum of values; None without values."""
     return {"mean": float(np.mean(values)), "max": float(np.max(values))} if values else None

@@ -30,19 +30,19 @@ TORCHVISION_MODELS = (
     "torchvision:convnext_tiny",
     "torchvision:resnet50",
 )
-"""CacheInf's Table 6 has these models."""
+"""The models of Table 6 of the CacheInf paper."""
 _TIMED = ("cache_all", "merged")
-_BUDGETS = (0.75, 0.5, 0.25, 0.1)  # of the memory of everything
+_BUDGETS = (0.75, 0.5, 0.25, 0.1)  # shares of the memory of all maps
 
 
 def run_merging_benchmark(
     model: Model, config: EngineConfig, images: Sequence[Image] = (), *, time_limit_s: float
 ) -> dict[str, Any]:
-    """Merge a model's caches.
+    """Search for merged caches of a model, and report memory and time.
 
     Args:
-        images: on which keeping everything and merged caches are timed; none: their times are predicted only.
-        time_limit_s: of differential evolution, for each budget.
+        images: images on which keeping everything and merged caches are timed; none: their times are only predicted.
+        time_limit_s: time limit of differential evolution, for each budget.
 
     Raises:
         SourceError: there are some images, but too few.
@@ -83,7 +83,7 @@ def run_merging_benchmark(
 def measured(
     model: Model, images: Iterable[Image], config: EngineConfig, cachings: Mapping[str, Caching]
 ) -> dict[str, float]:
-    """Milliseconds of a frame, medians, with these caches, frame by frame in turn."""
+    """Return the median milliseconds of a frame with each of these caches, run in turn frame by frame."""
     torch.set_num_threads(config.threads)
     engines = {name: Engine(model, config, caching) for name, caching in cachings.items()}
     stream = MatchingStream(matching_for(config.mode))

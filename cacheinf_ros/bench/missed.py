@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""For how long an object was missed that others saw."""
+"""Measures for how long an object was missed that dense execution saw."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cacheinf_ros.engine.accuracy import DEFAULT_IOU
 from cacheinf_ros.engine.decisions import SoftBoxes, class_overlaps
 
 _SEEN = 0.5  # weight of a box whose score is at the threshold
-_SAME_IOU = 0.4  # of an object's boxes in neighbouring frames
+_SAME_IOU = 0.4  # least overlap of an object's boxes in neighbouring frames
 
 
 def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | None]) -> int:
-    """The most frames in a row in which an object was expected and not in the answer.
+    """Return the most consecutive frames in which an object was expected and not in the answer.
 
     Args:
-        expected: for each frame what there is; boxes count that have at least half of their weight.
-        answers: for each frame what was answered, None: nothing; an object is in it where a box of its class overlaps
-            it by half, even one that counts in part only.
+        expected: the boxes of each frame; those count that have at least half of their weight.
+        answers: the answer to each frame, None: there is none; an object is in it where a box of its class overlaps it
+            by half, even a box that counts in part only.
     """
     longest = 0
     missed, runs = _none(), np.zeros(0, np.int64)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A network by ncnn, which users of ARM boards often run: from ONNX, by ncnn's converter pnnx, in float32."""
+"""Runs a network by ncnn, which users of ARM boards often run: from ONNX, by ncnn's converter pnnx, in float32."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf
 
 
 def is_ncnn_installed() -> bool:
-    """Whether it and its converter are: ``pip install --no-deps -r requirements-ncnn.txt``."""
+    """Tell whether ncnn and pnnx are installed: ``pip install --no-deps -r requirements-ncnn.txt``."""
     return all(find_spec(name) is not None for name in ("ncnn", "pnnx"))
 
 
 def run_by_ncnn(model: Model, threads: int) -> Dense:
-    """Convert a network and load it.
+    """Convert a network, and return a function that runs it.
 
     Raises:
         ImportError: ncnn or pnnx is not installed.
-        EngineError: it cannot be converted, or has outputs that ncnn does not keep.
+        EngineError: the network cannot be converted, or has outputs that ncnn does not keep.
     """
     import ncnn
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is heard of a node that answers a camera: its answers as they arrive, and what it has used up."""
+"""What is received from a node that answers a camera: its answers as they arrive, and the resources it has used."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cacheinf_ros.pipeline.frame_result import HELD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a node has used up so far.
+    """The resources that a node has used so far.
 
     Attributes:
-        at_ns: by :func:`time.time_ns`.
-        processor_s: of all its threads.
-        joules: of the machine; None without a meter.
+        at_ns: time of the reading, by :func:`time.time_ns`.
+        processor_s: processor time of all its threads, in seconds.
+        joules: energy of the whole machine; None without a meter.
     """
 
     at_ns: int
@@ -33,7 +33,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeAnswer:
-    """An answer as it arrived; ``frame``: index in the source, ``held``: whether it is that to an earlier frame."""
+    """An answer as it arrived.
+
+    Attributes:
+        frame: index of the frame in the source.
+        held: whether the answer is that to an earlier frame.
+    """
 
     frame: int
     stamp_ns: int
@@ -45,13 +50,13 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeRun:
-    """What was heard of one run.
+    """What was received in one run.
 
     Attributes:
-        published: frames of the camera.
+        published: number of frames of the camera.
         camera_ns: when the camera had each frame, by index.
-        answers: in order of arrival.
-        readings: over the time of the run.
+        answers: the answers in order of arrival.
+        readings: readings over the time of the run.
     """
 
     published: int
@@ -61,7 +66,7 @@ class NodeRun:
 
 
 class Heard(Protocol):
-    """Results and class maps in order of arrival, such as a recorder's."""
+    """A recorder, or anything else that has results and class maps in order of arrival."""
 
     @property
     def results(self) -> Sequence[Recorded]: ...  # noqa: D102
@@ -76,13 +81,13 @@ def heard_answers(
     size: tuple[int, int],
     map_shape: tuple[int, ...] | None = None,
 ) -> list[NodeAnswer]:
-    """What was decided, frame by frame; frames with an error have no answer.
+    """Return what was decided, frame by frame; frames with an error have no answer.
 
     Args:
-        task: reads it.
-        indices: of the frames, by stamp; others are left out.
+        task: the task that reads decisions.
+        indices: the frames' indices by stamp; results of other frames are left out.
         size: (height, width) of the frames.
-        map_shape: of class maps as they are judged, where these were listened to; None: outputs are read.
+        map_shape: shape of class maps as they are judged, where these were recorded; None: outputs are read.
 
     Raises:
         ProcessError: class maps have another shape.
@@ -119,7 +124,7 @@ def heard_answers(
 def used_per_frame(
     run: NodeRun, from_ms: float, to_ms: float, frames: int, counted: Sequence[NodeAnswer]
 ) -> dict[str, float | str]:
-    """Processor-seconds of the node and joules per frame of the camera, between two times."""
+    """Return the node's processor seconds and the joules per frame of the camera, between two times."""
     at_ms = [each.at_ns / 1e6 for each in run.readings]
 
     def between(values: Sequence[float]) -> float:

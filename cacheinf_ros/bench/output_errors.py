@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How far outputs are from exact ones, so that it cannot lie (the measures of the benchmarks page).
+"""The errors of outputs against exact ones, scaled so that they cannot mislead (see the benchmarks page).
 
-Every error is a root mean square over an output, divided by the output's own spread: how far outputs of varied
+Every error is a root mean square over an output, divided by the output's standard deviation: how far outputs of varied
 images lie from their mean. Without that, a network that hardly notices its input would always look exact.
 
 The engine keeps its promise by measures of its own; these share no code with them.
@@ -21,17 +21,17 @@ Outputs = Sequence[NDArray[Any]]
 Mask = NDArray[np.bool_]
 
 _NOTICEABLE = 1e-4
-"""Change of outputs, over their standard deviation, below which nothing can be said about how much of it was missed."""
+"""The least change of outputs, over their standard deviation, of which a missed share can be stated."""
 
 
 class ErrorScale:
-    """The spread of a model's outputs over a varied set of images, one number per output."""
+    """The standard deviation of a model's outputs over a varied set of images, one number per output."""
 
     def __init__(self, varied: Iterable[Outputs]) -> None:
         images = iter(varied)
         first = [value.astype(np.float32) for value in next(images)]
         count, sums, squares = 1, [np.zeros_like(value) for value in first], [0.0] * len(first)
-        for outputs in images:  # as they come: together they may not fit into memory
+        for outputs in images:  # one at a time: all together may not fit into memory
             count += 1
             for i, value in enumerate(outputs):
                 deviation = np.subtract(value, first[i], dtype=np.float32)
@@ -47,11 +47,11 @@ class ErrorScale:
         return list(self._spread)
 
     def error(self, ours: Outputs, exact: Outputs) -> float:
-        """The largest of the outputs' relative errors."""
+        """Return the largest of the outputs' relative errors."""
         return max(self.errors(ours, exact))
 
     def errors(self, ours: Outputs, exact: Outputs) -> list[float]:
-        """The relative error of each output."""
+        """Return the relative error of each output."""
         return [
             math.sqrt(mean_square(np.subtract(a, b, dtype=np.float32))) / spread
             for a, b, spread in zip(ours, exact, self._spread, strict=True)
@@ -59,9 +59,10 @@ class ErrorScale:
 
 
 class MissedChange:
-    """RMS(ours - exact) / RMS(stale - exact) over frames: 0 for exact, 1 for outputs that are never updated.
+    """The share of change that was missed: RMS(ours - exact) / RMS(stale - exact) over frames.
 
-    Outputs count alike: each is measured by its own spread.
+    It is 0 for exact outputs, 1 for outputs that are never updated. All outputs have equal weight: each error is
+    divided by the output's own standard deviation.
     """
 
     def __init__(self, scale: ErrorScale) -> None:
@@ -70,31 +71,31 @@ class MissedChange:
         self._count = 0
 
     def add(self, ours: Outputs, exact: Outputs, stale: Outputs) -> None:
-        """Take a frame into account; ``stale``: the outputs when everything was last computed."""
+        """Add a frame; ``stale``: the outputs from when everything was last computed."""
         self._missed += sum(error**2 for error in self._scale.errors(ours, exact))
         self._changed += sum(error**2 for error in self._scale.errors(stale, exact))
         self._count += len(ours)
 
     @property
     def value(self) -> float | None:
-        """Divide what was missed by what changed; None where the outputs hardly changed."""
+        """What was missed over what changed; None where the outputs hardly changed."""
         if not self._count or math.sqrt(self._changed / self._count) < _NOTICEABLE:
             return None
         return math.sqrt(self._missed / self._changed)
 
 
 class Agreement:
-    """Share of equal decisions over frames: of class vectors one each, of class maps one per pixel."""
+    """The share of equal decisions over frames: one decision per class vector, one per pixel of a class map."""
 
     def __init__(self) -> None:
         self._equal = self._total = 0
 
     def add(self, ours: NDArray[np.int64] | None, exact: NDArray[np.int64] | None, where: Mask | None = None) -> None:
-        """Take a frame into account.
+        """Add a frame.
 
         Args:
             ours, exact: the decisions, [1] or [height, width]; None: there are none.
-            where: bool [any height, any width], of maps: the pixels that count; None: all.
+            where: bool [any height, any width], for maps: the pixels that count; None: all.
         """
         if ours is None or exact is None:
             return
@@ -106,7 +107,7 @@ class Agreement:
 
     @property
     def value(self) -> float | None:
-        """Divide equal decisions by all; None where nothing was decided."""
+        """Equal decisions over all decisions; None where nothing was decided."""
         return self._equal / self._total if self._total else None
 
 
@@ -117,7 +118,7 @@ def mean_square(values: NDArray[np.float32]) -> float:
 
 
 def _scaled(mask: Mask, size: tuple[int, ...]) -> Mask:
-    """The mask at another size; a pixel is set where any that it stands for is."""
+    """Scale a mask to another size; a pixel is set where any pixel that it covers is set."""
     shrinks = size[0] <= mask.shape[0] and size[1] <= mask.shape[1]
     interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_NEAREST
     return np.asarray(cv2.resize(mask.astype(np.float32), (size[1], size[0]), interpolation=interpolation)) > 0

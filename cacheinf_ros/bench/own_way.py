@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One of this package's modes on a stream, as the nodes run it."""
+"""Runs one of this package's modes on a stream, as the nodes do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSettings:
-    """How one of the modes runs."""
+    """The configurations of one of the modes."""
 
     config: EngineConfig
     matching: MatchingConfig = field(default_factory=MatchingConfig)
@@ -30,13 +30,13 @@ class OwnWay:
     """Answers frames in one mode.
 
     Attributes:
-        notes: what diagnostics would say, by name.
+        notes: the texts that diagnostics would show, by name.
         trace: how the last frame was answered.
-        reads_decisions: whether its time counts reading what outputs decide, such as decoding boxes.
+        reads_decisions: whether its time includes reading what outputs decide, such as decoding boxes.
     """
 
     def __init__(self, model: Model, settings: OwnSettings) -> None:
-        """Compile the model; for mode bounded wait until its dense engines are prepared, which takes seconds."""
+        """Compile the model; in bounded mode, wait until its dense engines are prepared, which takes seconds."""
         self.notes: dict[str, str] = {}
         self.trace = FrameTrace(mode="")
         self.reads_decisions = settings.config.mode is Mode.BOUNDED
@@ -49,7 +49,7 @@ class OwnWay:
             self._promised.wait()
 
     def __call__(self, shot: Shot) -> tuple[Any, Any]:
-        """Outputs by name and their motion; None and None where the last answer stands."""
+        """Return outputs by name and their motion; None and None where the last answer stands."""
         if self._promised is not None:
             return self._bounded(self._promised, shot)
         cache_map, matching_ms = None, 0.0
@@ -62,7 +62,7 @@ class OwnWay:
         return result.outputs, result.motion
 
     def finish(self) -> float:
-        """Do what the last answer did not wait for, as the nodes do when no frame waits; returns its milliseconds."""
+        """Do the work that the last answer did not wait for, as nodes do when no frame waits; returns milliseconds."""
         return 0.0 if self._promised is None else measured(self._promised.finish)[1]
 
     def _bounded(self, promised: PromisedAnswers, shot: Shot) -> tuple[Any, Any]:
@@ -82,7 +82,7 @@ class OwnWay:
             self._matching.reset("nobody wants maps")
             self._engine.reset()
         result = promised.run(shot.image, cache_map, matching_ms)
-        if cache_map is not None and not result.cached:  # the next map would lead from a frame that the cache lacks
+        if cache_map is not None and not result.cached:  # else the next map would lead from an uncached frame
             self._matching.reset("the engine did not compute the frame")
             self._engine.reset()
         self.trace = _trace(result, cache_map, matching_ms, **promise)
@@ -90,7 +90,7 @@ class OwnWay:
 
 
 def _trace(result: EngineResult, cache_map: CacheMap | None, matching_ms: float, **promise: Any) -> FrameTrace:
-    """``promise``: asked and measured."""
+    """Make the trace of a computed frame; ``promise``: the fields ``asked`` and ``measured``."""
     return FrameTrace(
         mode=result.mode.value,
         stage_ms={**({"match": matching_ms} if cache_map is not None else {}), **result.stage_ms},

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What users do otherwise to save time: skip frames, or move the last output along with the picture.
+"""The usual ways to save time without a cache: skip frames, or move the last output along with the picture.
 
-They are given the time that the cached engine took. What they do beside dense inference, such as estimating motion, is
-theirs for free.
+They are given the time that the cached engine took. Work beside dense inference, such as estimating motion, is not
+charged to them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cacheinf_ros.engine.following import is_map, move_output
 Image = NDArray[np.uint8]
 Shift = tuple[float, float]
 
-_MOTION_WIDTH = 320  # pixels of the image that motion is estimated in
-_CONFIDENT = 0.1  # response of a phase correlation from which on its shift is believed
+_MOTION_WIDTH = 320  # pixels, of the image in which motion is estimated
+_CONFIDENT = 0.1  # least response of a phase correlation whose shift is trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repeated:
-    """What the policies answer to a frame.
+    """The answers of both policies to a frame.
 
     Attributes:
         skipped: the last dense answer.
-        warped: the same, moved with the picture; None where outputs are no maps.
+        warped: the last dense answer, moved with the picture; None where outputs are not maps.
     """
 
     skipped: Answer
@@ -39,7 +39,7 @@ class Repeated:
 
 
 class Skipping:
-    """Dense inference as often as the time of the cached engine allows, and the last answer in between.
+    """Runs dense inference as often as the cached engine's time allows, and gives the last answer in between.
 
     Attributes:
         computed: how many frames were computed.
@@ -55,13 +55,13 @@ class Skipping:
 
         Args:
             image: uint8 [height, width, 3].
-            dense: what dense inference answers to it.
-            cached_ms: what the cached engine took for it.
-            dense_ms: what dense inference takes in the mean.
+            dense: the answer of dense inference to it.
+            cached_ms: the cached engine's time for it.
+            dense_ms: the mean time of dense inference.
         """
         self._budget_ms += cached_ms
         if self._kept is None or self._budget_ms >= dense_ms:
-            # the first answer is a gift, as the frames are that fill the cache
+            # the first answer is free, as the frames are that fill the cache
             self._budget_ms = self._budget_ms - dense_ms if self._kept else 0.0
             self._kept = (image, dense)
             self.computed += 1
@@ -70,12 +70,12 @@ class Skipping:
 
 
 def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:
-    """Tell for each frame the last that dense inference could compute in the time given so far; the first is a gift.
+    """Return for each frame the last one that dense inference had the time to compute; the first is free.
 
     Args:
         took_ms: the time given for each frame.
-        dense_ms: what dense inference takes.
-        between_ms: what is done for every frame, whether it is computed or not.
+        dense_ms: the time of dense inference.
+        between_ms: the time of the work on every frame, whether it is computed or not.
     """
     answers, last, saved_ms = [], 0, 0.0
     for index, given_ms in enumerate(took_ms):
@@ -87,9 +87,9 @@ def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0)
 
 
 def estimate_shift(before: Image, now: Image) -> Shift:
-    """(dx, dy) that moves the one picture onto the other, as shares of width and height: phase correlation.
+    """Estimate the (dx, dy) from one picture to the other, as shares of width and height, by phase correlation.
 
-    No shift where the pictures have none in common.
+    The shift is (0, 0) where the pictures have no clear one.
     """
     height, width = before.shape[:2]
     size = (min(width, _MOTION_WIDTH), max(1, height * min(width, _MOTION_WIDTH) // width))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The cached engine and every dense one on the same frames, in turn, and what their answers are worth."""
+"""Runs the cached engine and every dense one on the same frames, in turn, and measures their answers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ CACHED = "cached"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """What was noted of the frames that count, in their order.
+    """The times and shares of the frames that count, in their order.
 
     Attributes:
-        latency_ms: by contender.
-        stage_ms: of the cached engine, by stage.
-        reuse: share of reused pixels.
-        active: share of the FLOPs that were computed.
-        audits: of bounded mode: milliseconds, engine_error and missed_change of each.
+        latency_ms: latencies by contender.
+        stage_ms: times of the cached engine by stage.
+        reuse: shares of reused pixels.
+        active: shares of the FLOPs that were computed.
+        audits: audits of bounded mode: latency_ms, engine_error and missed_change of each.
     """
 
     latency_ms: dict[str, list[float]] = field(default_factory=dict)
@@ -49,19 +49,19 @@ class Log:
     audits: dict[str, list[float]] = field(default_factory=dict)
 
     def note(self, latency_ms: dict[str, float], result: EngineResult, matching_ms: float) -> None:
-        """Note a frame."""
+        """Add a frame."""
         _append(self.latency_ms, latency_ms)
         _append(self.stage_ms, {"match": matching_ms, **result.stage_ms})
         self.reuse.append(result.reuse_ratio)
         self.active.append(result.active_share)
 
     def note_audit(self, audit: Mapping[str, float]) -> None:
-        """Note an audit, by the names of :attr:`audits`."""
+        """Add an audit, by the names of :attr:`audits`."""
         _append(self.audits, audit)
 
     @property
     def dense_ms(self) -> dict[str, float]:
-        """Mean latency of each dense contender in float32."""
+        """The mean latency of each dense contender in float32."""
         lossy = {contender.value for contender in ALL_CONTENDERS if contender.precision.loses}
         return {
             name: float(np.mean(values))
@@ -71,7 +71,7 @@ class Log:
 
     @property
     def cached_ms(self) -> float:
-        """Mean latency of the cached engine."""
+        """The mean latency of the cached engine."""
         return float(np.mean(self.latency_ms[CACHED]))
 
 
@@ -80,12 +80,12 @@ class Race:
 
     Attributes:
         log: times and shares.
-        losses: how often answers are right; None before a frame counted.
-        measures: of the cached engine's answers.
-        skipped: comparison of the last dense answer with the one due, where it is computed as often as the cached
-            engine's time allows.
-        warped: the same, where the last answer is moved with the picture.
-        computed: how many answers these two computed.
+        losses: how often answers are right; None before the first frame that counts.
+        measures: the quality of the cached engine's answers.
+        skipped: comparison of skipping frames with dense execution: the last dense answer is computed as often as the
+            cached engine's time allows.
+        warped: comparison of the last dense answer, moved with the picture, with dense execution.
+        computed: how many frames these two policies computed.
     """
 
     def __init__(
@@ -115,15 +115,15 @@ class Race:
 
     @property
     def computed(self) -> int:
-        """See the class."""
+        """The number of frames that the policies computed."""
         return self._skipping.computed
 
     def contender_losses(self) -> dict[str, dict[str, Any]]:
-        """What each contender of lower precision loses, and whether it keeps what is promised of ours."""
+        """Return the loss of each contender of lower precision, and whether it keeps the cached engine's promise."""
         return {name: self.losses.loss(name) for name in self._lossy} if self.losses is not None else {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
-        """Give a frame to every contender, in an order that changes with each turn, and compare their answers."""
+        """Give a frame to every contender, in an order that rotates with each turn, and compare their answers."""
         answers, latency_ms = self._timed(shot, turn)
         frame = self._measured(shot, answers[CACHED], answers.get(Contender.EAGER.value))
         if counts:
@@ -138,7 +138,7 @@ class Race:
             self._compare_policies(shot.image, frame.on_frame)
 
     def _judge(self, frame: MeasuredFrame, lossy: Mapping[str, Outputs]) -> None:
-        """Take note of what was decided, ours in the frame and densely; judged when all frames are known.
+        """Note what was decided, by the cached engine and densely; it is judged when all frames are known.
 
         Args:
             lossy: outputs of contenders of lower precision.
@@ -171,7 +171,7 @@ class Race:
         return lambda shot: run(self._preprocessor.input(shot.image))
 
     def _measured(self, shot: Shot, result: EngineResult, exact: Outputs | None) -> MeasuredFrame:
-        """The frame's answers; ``exact``: the outputs for the frame, where a contender has computed them."""
+        """Collect the frame's answers; ``exact``: the outputs for the frame, where a contender has computed them."""
         composed, before = self._engine.composed, self._composed
         self._composed = composed
         on_frame = self._answer(shot, exact or self._exact(self._preprocessor.input(shot.image)))
@@ -207,7 +207,7 @@ class Race:
         audit, milliseconds = timed(self._engine.bounded.audit)
         if audit is not None:
             if self.log.reuse:
-                self.log.latency_ms[CACHED][-1] += milliseconds  # it is part of what the mode costs
+                self.log.latency_ms[CACHED][-1] += milliseconds  # an audit is part of the mode's cost
             self.log.note_audit(
                 {
                     "latency_ms": milliseconds,
@@ -219,7 +219,7 @@ class Race:
 
 
 def _changed(before: Image, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
-    """bool [height, width]: which pixels of what the cache stands for changed, beside being moved."""
+    """Return which pixels of the composed input changed, apart from being moved: bool [height, width]."""
     there = shifted(before.transpose(2, 0, 1), *result.shift).transpose(1, 2, 0) if any(result.shift) else before
     return np.asarray((composed != there).any(axis=2))
 

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the nodes answered to a recording, beside what a user could do instead, computed afterwards.
+"""Compares the nodes' answers to a recording with what a user could do instead, which is computed afterwards.
 
 Each dense engine goes through the whole recording by itself: dense answers judge those of the nodes, as in
-``cacheinf bench stream``, and skipping frames is worked out from them. Boxes are compared as subscribers get them,
-from the score threshold on.
+``cacheinf bench stream``, and the results of skipping frames are derived from them. Boxes are compared as subscribers
+get them, without those below the score threshold.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from cacheinf_ros.harness.playback import FIRST_STAMP_NS, Played
 from cacheinf_ros.sources import Frame, Source
 
 NODES = "the nodes"
-"""The name of what was played among the ways."""
-_SAMPLES = 32  # frames to calibrate on, and to see what outputs vary by
+"""The name of the nodes' answers among the ways."""
+_SAMPLES = 32  # frames for calibration, and for the standard deviation of outputs
 _TRIES = 3
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayComparison:
-    """What the answers of the nodes are compared with.
+    """The basis on which the answers of the nodes are compared.
 
     Attributes:
-        config: of the node's engine.
-        contenders: the dense engines; of those in float32 the fastest is taken.
-        readings: of the machine's energy while the nodes ran; of no use where one has no joules.
+        config: configuration of the node's engine.
+        contenders: the dense engines; of those in float32 only the fastest is used.
+        readings: readings of the machine's energy while the nodes ran; ignored where one has no joules.
     """
 
     config: EngineConfig
@@ -63,11 +63,11 @@ def compare_replay(
     comparison: ReplayComparison,
     progress: Callable[[str, int, int], None] = lambda engine, done, total: None,
 ) -> StreamRun:
-    """Judge what was played.
+    """Judge the nodes' answers to a recording.
 
     Args:
-        source: what was played; it is read once for each engine.
-        progress: is told which engine has done how many of the frames.
+        source: the recording that was played; it is read once for each engine.
+        progress: is called with an engine's name, how many frames it has done, and how many there are.
 
     Raises:
         SourceError: fewer than two frames have an answer that can be compared.
@@ -124,7 +124,7 @@ class _Reading:
 
     Attributes:
         exact: the fastest dense engine in float32.
-        task: what is decided.
+        task: the task that reads decisions.
     """
 
     def __init__(self, model: Model, dense: Mapping[AnyContender, Dense], images: Sequence[Image]) -> None:
@@ -145,12 +145,12 @@ class _Reading:
         )
 
     def decide(self, run: Dense, image: Image) -> tuple[Any, float]:
-        """What a dense engine decides on a frame, and the milliseconds of preparing and computing."""
+        """Return what a dense engine decides on a frame, and the milliseconds of preparing and computing."""
         outputs, took_ms = measured(lambda: run(self._preprocessor.input(image)))
         return _seen(self.task.read(dict(zip(self._names, outputs, strict=True)), self._size)), took_ms
 
     def answers(self, source: Source, played: Played) -> list[NodeAnswer]:
-        """The answers of the nodes, in the order of the frames."""
+        """Return the answers of the nodes, in the order of the frames."""
         indices = {FIRST_STAMP_NS + frame.stamp_ns: frame.index for frame in islice(source, played.published)}
         example = self.task.read(self._example, self._size)
         is_map = isinstance(self.task, ClassMaps) and example.size > 1
@@ -163,7 +163,7 @@ class _Reading:
 
 
 def _seen(decision: Any) -> Any:
-    """Leave out boxes below the score threshold: nodes do not publish them."""
+    """Remove boxes below the score threshold, because nodes do not publish them."""
     if not isinstance(decision, SoftBoxes):
         return decision
     seen = decision.weights >= _SEEN
@@ -202,7 +202,7 @@ def _traces(played: Played, answers: Sequence[NodeAnswer], readings: Sequence[Re
 
 
 def _joules(at_ns: Sequence[int], readings: Sequence[Reading]) -> list[float | None]:
-    """What the machine drew from each answer to the next one; None without a meter, and for the last."""
+    """Return the machine's energy from each answer to the next one; None without a meter, and for the last."""
     drawn = [each.joules for each in readings if each.joules is not None]
     if len(drawn) < len(readings) or not drawn:
         return [None] * len(at_ns)

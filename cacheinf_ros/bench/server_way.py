@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server would answer over a link of known speed: whole frames are sent as JPEG (policy ``remote_jpeg``).
+"""Simulates a server that answers over a link of known speed: whole frames are sent as JPEG (``remote_jpeg``).
 
-What it decides is computed here, on the pictures that would arrive; the time is that of encoding here, and of what is
-told of link and server.
+The server's decisions are computed here, on the pictures that would arrive. The time is that of encoding here, plus the
+given times of link and server.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload import OffloadConfig
 
 SERVER = "server"
-"""The name of this way."""
+"""The name of the server's way in reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLink:
-    """A server and the link to it, as measured elsewhere.
+    """A server and the link to it, with figures that were measured elsewhere.
 
     Attributes:
-        mbit_s: of the link, towards the server.
-        round_trip_ms: of a small message.
-        server_ms: what the server takes for a frame.
+        mbit_s: bandwidth towards the server, in Mbit/s.
+        round_trip_ms: round trip of a small message.
+        server_ms: the server's time for a frame.
     """
 
     mbit_s: float
@@ -42,7 +42,7 @@ class ServerLink:
         """Read "MBIT_S,ROUND_TRIP_MS,SERVER_MS", such as "40,4,9"; None where it is empty.
 
         Raises:
-            ConfigError: it does not look like that, or a number makes no sense.
+            ConfigError: the text has no such form, or a number makes no sense.
         """
         if not text:
             return None
@@ -55,7 +55,7 @@ class ServerLink:
         return cls(mbit_s=mbit_s, round_trip_ms=round_trip_ms, server_ms=server_ms)
 
     def transfer_ms(self, size: int) -> float:
-        """Milliseconds in which so many bytes are sent."""
+        """Return the milliseconds that sending so many bytes takes."""
         return size * 8 / (1e3 * self.mbit_s)
 
 
@@ -64,10 +64,10 @@ class SentFrame:
     """A frame on its way to the server.
 
     Attributes:
-        image: as it arrives, uint8 [height, width, 3].
-        encode_ms: what the robot computes.
-        transfer_ms: what the robot sends.
-        took_ms: from the frame to its result.
+        image: the picture that arrives, uint8 [height, width, 3].
+        encode_ms: time of encoding at the robot.
+        transfer_ms: time of sending.
+        took_ms: time from the frame to its result.
     """
 
     image: NDArray[np.uint8]
@@ -77,7 +77,7 @@ class SentFrame:
 
 
 def send(image: NDArray[np.uint8], link: ServerLink) -> SentFrame:
-    """Send a frame as a robot does, and work out what that takes."""
+    """Encode a frame as a robot does, and compute how long its answer takes."""
     content, encode_ms = measured(as_jpeg, image, OffloadConfig().jpeg_quality)
     transfer_ms = link.transfer_ms(len(content))
     arrived = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The frames that the engine is measured on: recorded ones, or photographs in which a set share changes."""
+"""The frames that the engine is measured on: recorded ones, or photographs of which a given share changes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Shot:
     Attributes:
         image: uint8 [height, width, 3], BGR.
         stamp_ns: time since the first frame of the source.
-        cache_map: what of it is reusable, where that is known without looking.
-        truth: of built-in scenes, all that is known about it.
-        objects: what is in it, where the source knows that.
+        cache_map: what of the frame is reusable, where that is known without matching.
+        truth: everything that is known about a frame of a built-in scene.
+        objects: the objects in the frame, where the source knows them.
     """
 
     image: Image
@@ -42,7 +42,7 @@ class Shot:
 
 
 def recorded(source: Source) -> Iterator[Shot]:
-    """The frames of a source, with the truth about them where it knows that."""
+    """Yield the frames of a source, with the truth about them where the source knows it."""
     for frame in source:
         truth = source.truth(frame.index) if isinstance(source, (Scene, EncodedScene)) else None
         objects = source.objects(frame.index) if isinstance(source, KnowsObjects) else None
@@ -50,7 +50,7 @@ def recorded(source: Source) -> Iterator[Shot]:
 
 
 def varied_images(images: Sequence[Image]) -> Iterator[Image]:
-    """Images that differ, of one size: three of these, and photographs that have nothing to do with them."""
+    """Yield different images of one size: three of the given ones, and photographs unrelated to them."""
     height, width = images[0].shape[:2]
     for index in sorted({0, len(images) // 2, len(images) - 1}):
         yield images[index]
@@ -59,12 +59,12 @@ def varied_images(images: Sequence[Image]) -> Iterator[Image]:
 
 
 class Pattern(Enum):
-    """Where pixels change."""
+    """The places where pixels change."""
 
     BLOB = "blob"
-    """In one square, somewhere else each time."""
+    """Pixels change in one square, somewhere else each time."""
     SCATTER = "scatter"
-    """In single pixels all over the image."""
+    """Single pixels change all over the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Change:
     """How much of an image changes from frame to frame.
 
     Attributes:
-        share: of the pixels, 0 to 1.
+        share: share of the pixels that change, 0 to 1.
     """
 
     share: float
@@ -83,7 +83,7 @@ class Change:
         """Read "0.05", "0.05:blob" or "0.05:scatter".
 
         Raises:
-            ConfigError: it does not look like that.
+            ConfigError: the text has no such form, or the share is not between 0 and 1.
         """
         share, _, pattern = text.partition(":")
         try:
@@ -95,7 +95,7 @@ class Change:
         return change
 
     def pixels(self, size: tuple[int, int], rng: np.random.Generator) -> Mask:
-        """bool [height, width]: the pixels that change this time; as many as the share, or as fit a square best."""
+        """Draw the pixels that change this time, bool [height, width]: the given share, or the nearest square."""
         mask = np.zeros(size, np.bool_)
         wanted = round(self.share * mask.size)
         if self.pattern is Pattern.SCATTER:
@@ -108,17 +108,17 @@ class Change:
 
 
 def _square(pixels: int, size: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) of a square of so many pixels; of a rectangle where the image has no room for it."""
+    """Return the (height, width) of a square of so many pixels, or of a rectangle where the image is too small."""
     height = min(size[0], round(math.sqrt(pixels)))
     width = min(size[1], round(pixels / max(height, 1)))
     return min(size[0], round(pixels / max(width, 1))), width
 
 
 def changing(change: Change, size: tuple[int, int], seed: int = 0) -> Iterator[Shot]:
-    """A photograph that turns into others bit by bit, without end.
+    """Yield a photograph that turns into others bit by bit, without end.
 
-    Each frame comes with its cache map, exact to the pixel, which no matcher could find in no time. Every pixel that it
-    does not call reusable differs from the frame before in at least one channel.
+    Each frame comes with its cache map, exact to the pixel, as no matcher could find it in no time. Every pixel that
+    the map does not call reusable differs from the frame before in at least one channel.
 
     Args:
         size: (height, width) of the frames: the model's, so that no resizing spreads the change.
@@ -142,5 +142,5 @@ def _replaced(image: Image, other: Image, mask: Mask) -> Image:
 
 
 def _exact_map(reusable: Mask) -> CacheMap:
-    """The map in blocks of one pixel."""
+    """Make the map in blocks of one pixel."""
     return CacheMap.of_blocks(reusable, (reusable.shape[0], reusable.shape[1]), 1, Motion.none())

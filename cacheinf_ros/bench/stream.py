@@ -1,14 +1,16 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
+"""``cacheinf bench stream``: measures what a user gets on a recording, against everything a user could do instead.
 
-Times count from the frame to what the user gets: boxes are decoded. What bounded mode does behind an answer, to judge
-it, counts where it holds up the next frame of the camera, and always in ``busy_ms``. Every frame goes through bounded
-mode, as the nodes run it, and through every dense engine, in turn. Answers are judged by what dense answers to
-neighbouring frames agree on, and by what truly is in a frame where the source knows: as if they came in no time, and as
-they would arrive at the camera's rate. The dense engines in float32 compute the same, so one of them speaks for all;
-skipping frames costs what its share of frames costs the fastest of them. Those of lower precision are judged as we are,
-and count as dense engines where they keep the same promise. At last the real nodes answer the same frames at the
-camera's rate, and are judged alike (:mod:`cacheinf_ros.bench.stream_nodes`).
+Every frame goes through bounded mode, as the nodes run it, and through every dense engine, in turn. Times count from
+the frame to what the user gets, decoded boxes included. The work that bounded mode does after an answer, to judge it,
+counts where it delays the next frame of the camera, and always in ``busy_ms``. Answers are judged by what dense answers
+to neighbouring frames agree on, and by what truly is in a frame where the source knows that: both as if they took no
+time, and as they would arrive at the camera's rate.
+
+The dense engines in float32 compute the same, so only one of them is judged; skipping frames takes the corresponding
+share of the fastest one's time. Engines of lower precision are judged like bounded mode, and count as dense engines
+where they keep the same promise. Finally the real nodes answer the same frames at the camera's rate, and are judged in
+the same way (:mod:`cacheinf_ros.bench.stream_nodes`).
 """
 
 from __future__ import annotations
@@ -48,13 +50,16 @@ __all__ = ["BOUNDED", "ENGINES", "SKIPPED", "StreamPlan", "run_stream_benchmark"
 BOUNDED = "bounded"
 Report = dict[str, Any]
 PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
-"""(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
+"""A function that plays frames through the nodes, and returns figures.
+
+It takes the judge of the frames that count, all frames with those to warm up, and the milliseconds of dense execution.
+"""
 ENGINES = (
     Contender.ONNXRUNTIME,
     Contender.OPENVINO,
     *(contender for contender in Contender if contender.precision.loses),
 )
-"""The dense engines that are compared with: those that users would take, and all of lower precision."""
+"""The dense engines in the comparison: those that users would take, and all of lower precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +67,20 @@ class StreamPlan:
     """What is to be measured.
 
     Attributes:
-        own: modes and promises of this package, by name; one of them is :data:`BOUNDED`, in mode bounded, and it is
-            its promise that others are held to.
-        frames: how many are counted, at most.
-        warm_up: how many come before them, from which bounded mode learns what it may hold.
+        own: modes and promises of this package, by name; one of them is :data:`BOUNDED`, in bounded mode, whose promise
+            the others are held to.
+        frames: how many frames are counted, at most.
+        warm_up: how many frames come before those, from which bounded mode learns what it may hold.
         fps: the camera's rate, frames per second.
-        truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth_score.TruthClasses`.
-        contenders: dense engines to compare with; where none in float32 is installed, torch.
-        is_brief: whether of the engines of each precision only the fastest goes on after those frames, and of those of
-            lower precision only such as are faster than float32.
-        skips: of how many frames one is computed, each a way.
-        server: computes whole frames as a further way, :data:`SERVER`; None: there is none.
-        at_rate: whether the ways are also judged as they arrive at the camera's rate, for which our modes run once more
-            where they are slower than it.
-        keep_in: a folder for the answers of dense engines, so that a measurement that was interrupted goes on.
+        truth_class: the class of objects without a label, see :class:`cacheinf_ros.bench.truth_score.TruthClasses`.
+        contenders: dense engines to compare with; torch is added where none in float32 is installed.
+        is_brief: whether after the warm-up only the fastest engine of each precision goes on, and one of lower
+            precision only if it is faster than float32.
+        skips: the skips, each a way: one of so many frames is computed.
+        server: a server that computes whole frames as a further way, :data:`SERVER`; None: there is none.
+        at_rate: whether the ways are also judged as they arrive at the camera's rate, for which this package's modes
+            run once more where they are slower than that.
+        keep_in: a folder for the answers of dense engines, so that an interrupted measurement can continue.
     """
 
     own: Mapping[str, OwnSettings]
@@ -92,7 +97,7 @@ class StreamPlan:
 
     @property
     def config(self) -> EngineConfig:
-        """How bounded mode is configured."""
+        """The configuration of bounded mode."""
         return self.own[BOUNDED].config
 
 
@@ -107,8 +112,8 @@ def run_stream_benchmark(
     """Measure a model on a stream of frames.
 
     Args:
-        nodes: plays the same frames through the real nodes; None: that is left out.
-        progress: is told how many frames are done, of how many, those to warm up included.
+        nodes: plays the same frames through the real nodes; None: the nodes are left out.
+        progress: is called with how many frames are done and how many there are, those to warm up included.
 
     Raises:
         SourceError: there are not enough frames.
@@ -152,7 +157,7 @@ def run_stream_benchmark(
 def dense_engines(
     model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
 ) -> dict[AnyContender, Dense]:
-    """Those that are installed, torch where none in float32 is; ``images``: to calibrate those of int8 on."""
+    """Build the installed engines, and torch where none in float32 is; int8 engines calibrate on ``images``."""
     dense = build_contenders(model, contenders, threads, images).runs
     if all(contender.precision.loses for contender in dense):
         dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
@@ -160,11 +165,11 @@ def dense_engines(
 
 
 class _Stream:
-    """Our modes and the dense engines on the same frames.
+    """Runs this package's modes and the dense engines on the same frames.
 
     Attributes:
-        task: reads what outputs decide.
-        losses: judges it.
+        task: the task that reads what outputs decide.
+        losses: judges the decisions.
         took_ms: see :class:`StreamRun`; complete once there is a report.
         held, traces: see :class:`StreamRun`.
     """
@@ -172,7 +177,12 @@ class _Stream:
     def __init__(
         self, model: Model, plan: StreamPlan, dense: Mapping[AnyContender, Dense], images: Sequence[Image]
     ) -> None:
-        """``images``: of the stream; what nobody can read is judged by how far it differs between them and others."""
+        """Prepare all engines and modes.
+
+        Args:
+            images: the stream's images. Outputs without a decoder are judged by their deviation over these and other
+                images.
+        """
         self._dense = dense
         self._server = plan.server
         self._skips = plan.skips
@@ -186,9 +196,9 @@ class _Stream:
         self._settings = plan.own
         self._warm_up = plan.warm_up
         self._own = {name: OwnWay(model, settings) for name, settings in plan.own.items()}
-        self._last: dict[str, Any] = {}  # decisions of our modes
+        self._last: dict[str, Any] = {}  # latest decisions of this package's modes
         self._period_ms = 1e3 / plan.fps
-        self._held_up_ms = dict.fromkeys(self._own, 0.0)  # the next frame, by what is done behind the last answer
+        self._held_up_ms = dict.fromkeys(self._own, 0.0)  # delay of the next frame by work after the last answer
         self._latency_ms: dict[str, list[float]] = {}
         self._warm_up_ms: dict[str, list[float]] = {}
         self.held: dict[str, list[bool]] = {name: [] for name in self._own}
@@ -207,14 +217,14 @@ class _Stream:
         self._built_on: dict[str, Sequence[int] | None] = {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
-        """Give a frame to everybody, in an order that changes with each turn."""
+        """Give a frame to every mode and engine, in an order that rotates with each turn."""
         answers: dict[str, KeptAnswer] = {} if self._kept is None else dict(self._kept.read(turn))
         runs: dict[str, Callable[[str, Shot], KeptAnswer]] = dict.fromkeys(self._own, self._run_own)
         runs |= dict.fromkeys(self._engines, self._run_dense)
         if self._server is not None:
             runs[SERVER] = self._run_server
         names = [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]
-        # where answers of each engine that goes on were kept, none of them is computed again
+        # the engines are skipped only where answers of all that go on were kept
         is_kept = bool(answers) and all(name in answers for name in runs if name not in self._own)
         for name in names:
             if name in self._own or not is_kept:
@@ -244,7 +254,7 @@ class _Stream:
         return replace(answer, took_ms=took_ms)
 
     def _answer(self, own: OwnWay, shot: Shot, last: Any) -> tuple[KeptAnswer, float]:
-        """Answer a frame, and do what is done behind that, which takes so many milliseconds more.
+        """Answer a frame, and do the work after the answer; returns the answer, and the milliseconds of that work.
 
         Args:
             last: the decision that may stand.
@@ -269,12 +279,12 @@ class _Stream:
         return self._read(shot, outputs, sent.took_ms)
 
     def _read(self, shot: Shot, outputs: Any, took_ms: float, motion: Motion | None = None) -> KeptAnswer:
-        """Read what outputs decide, which takes its time as well."""
+        """Read what outputs decide; the time that this takes is added to the answer's."""
         decision, reading_ms = measured(self.task.read, outputs, _size(shot.image), motion)
         return KeptAnswer(decision=decision, took_ms=took_ms + reading_ms)
 
     def narrow(self) -> None:
-        """Go on with the fastest engine in float32, and with the fastest of each lower precision that is faster."""
+        """Continue with the fastest engine in float32, and the fastest of each lower precision that is faster still."""
         took_ms = {name: float(np.median(self._warm_up_ms[name])) for name in self._engines}
         fastest: dict[DensePrecision, str] = {}
         for name in sorted(took_ms, key=took_ms.__getitem__):
@@ -284,12 +294,12 @@ class _Stream:
         self._lossy.intersection_update(self._engines)
 
     def forget_kept(self) -> None:
-        """Forget what was kept for going on: all frames are done."""
+        """Remove the stored answers, because all frames are done."""
         if self._kept is not None:
             self._kept.forget()
 
     def report(self, images: Sequence[Image]) -> dict[str, Any]:
-        """What was measured, for JSON; ``images``: of the frames that count."""
+        """Return what was measured, for JSON; ``images``: images of the frames that count."""
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
         full = [name for name in self._engines if name not in self._lossy]
@@ -323,10 +333,10 @@ class _Stream:
         }
 
     def judged(self, judge: Judge, taken: Sequence[Shot], period_ms: float) -> dict[str, dict[str, Any]]:
-        """Each way as it would arrive, in simulated time.
+        """Judge each way as its answers would arrive, in simulated time.
 
         Args:
-            judge: of the frames that count.
+            judge: the judge of the frames that count.
             taken: all frames, with those to warm up.
             period_ms: milliseconds between frames.
         """
@@ -337,7 +347,7 @@ class _Stream:
                 emissions, given = self._at_rate(name, taken, period_ms)
             else:
                 emissions, given = simulate(took_ms, period_ms, self._built_on.get(name)), dict(enumerate(decisions))
-            # the first answer is a gift: there are frames before those that count
+            # the first answer is free: there are frames before those that count
             given.setdefault(0, decisions[0])
             times_ms = [index * period_ms for index in range(len(decisions))]
             sources = newest([Emission(at_ms=0.0, frame=0), *emissions], times_ms)
@@ -347,7 +357,13 @@ class _Stream:
         return ways
 
     def _at_rate(self, name: str, taken: Sequence[Shot], period_ms: float) -> tuple[list[Emission], dict[int, Any]]:
-        """One of our modes once more: what it holds and caches depends on which frames it has had the time to see."""
+        """Run one of this package's modes once more, at the camera's rate.
+
+        What it holds and caches depends on which frames it has had the time to see.
+
+        Returns:
+            when its answers arrive, and its decisions by frame.
+        """
         own, last = OwnWay(self._model, self._settings[name]), None
         for shot in taken[: self._warm_up]:
             last = self._answer(own, shot, last)[0].decision

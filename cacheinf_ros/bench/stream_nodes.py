@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What real nodes answer to a camera, in each way: when it arrives, how right it then is, and what it costs.
+"""Measures what the real nodes answer to a camera in each way: when, how right by then, and at which cost.
 
-``replay`` publishes at the camera's rate, ``cached_inference`` runs in a process of its own, and results are taken as
-a subscriber gets them. A frame that the node drops has the answer to an earlier one.
+``replay`` publishes at the camera's rate, ``cached_inference`` runs in a process of its own, and results are received
+as any subscriber gets them. A frame that the node drops gets the answer to an earlier one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CLASS_MAP_TOPIC = f"/{NODE}/class_map"
 _START_S = 180.0
 _QUIET_S = 3.0
 _SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
-_ROOM = 3.0  # times the dense time between two frames that are to be learnt from: none is dropped
+_ROOM = 3.0  # times the dense time between two frames to learn from, so that none is dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class NodeWay:
     """A way to run the node.
 
     Attributes:
-        name: in the report.
-        mode: of the engine.
-        every: the camera publishes every so many frames only.
-        is_dense: whether nothing may be lost in mode bounded: the fastest dense engine then computes every frame.
+        name: its name in the report.
+        mode: the mode of the engine.
+        every: the camera publishes one of so many frames.
+        is_dense: whether nothing may be lost in bounded mode: the fastest dense engine then computes every frame.
     """
 
     name: str
@@ -71,11 +71,11 @@ class StreamNodes:
 
     Attributes:
         source: what the camera sees.
-        fps: its rate, frames per second.
-        warm_up: frames before those that count.
-        parameters: of the node: model, threads and the like.
+        fps: the camera's rate, frames per second.
+        warm_up: number of frames before those that count.
+        parameters: parameters of the node: model, threads and the like.
         folder: receives the processes' logs.
-        ways: to run the node.
+        ways: the ways to run the node.
         progress: takes a line for each run.
     """
 
@@ -88,15 +88,15 @@ class StreamNodes:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
     def __call__(self, judge: Judge, shots: Sequence[Shot], dense_ms: float) -> dict[str, Any]:
-        """Figures of each way, for JSON.
+        """Return the figures of each way, for JSON.
 
         Args:
-            judge: of the frames that count.
+            judge: the judge of the frames that count.
             shots: all frames, with those to warm up.
-            dense_ms: what dense execution takes: bounded mode learns from frames that come more slowly than that.
+            dense_ms: time of dense execution: bounded mode learns from frames that come more slowly than that.
 
         Raises:
-            ProcessError: a node did not start, or ended; no result came.
+            ProcessError: a node did not start, or ended, or no result came.
         """
         meter = find_meter()
         rows = []
@@ -174,7 +174,7 @@ class StreamNodes:
         )
 
     def _learn(self, group: NodeGroup, recorder: Recorder, node: NodeProcess, dense_ms: float) -> None:
-        """Let bounded mode prepare its dense engine, then see the frames before those that count, all of them."""
+        """Let bounded mode prepare its dense engine, then see all the frames before those that count."""
         rate = min(self.fps, 1e3 / (_ROOM * dense_ms))
         self._play(group, recorder, node, {"rate": rate, "frames": FIRST_FRAMES})
         await_backends(recorder, node)
@@ -188,7 +188,7 @@ class StreamNodes:
         parameters: Mapping[str, Value],
         look: Callable[[], None] = lambda: None,
     ) -> int:
-        """Play until no result comes any more; returns how many frames were published."""
+        """Play until no more results come; returns how many frames were published."""
         replay = group.start(
             NodeCommand(
                 executable="replay",

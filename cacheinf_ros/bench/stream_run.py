@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""All that was measured of a stream: the figures, and every way's answer to each frame for whoever looks closer."""
+"""Everything that was measured of a stream: the figures, and every way's answer to each frame for a closer look."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cacheinf_ros.engine.decisions import Loss, Score, score_all
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamRun:
-    """What was measured of the frames that count.
+    """The measurements of the frames that count.
 
     Attributes:
         report: the figures, for JSON.
         labels: names of the model's classes; empty: they have none.
-        stills: the frames.
+        stills: the frames as small pictures.
         losses: judges what each way decided.
-        took_ms: of each way and frame; None where nothing is done for it, and the last answer stands.
-        held: of this package's ways: whether the frame's answer is that to an earlier one.
-        traces: of these: how each frame was answered.
+        took_ms: time of each way and frame; None where nothing is done for it, and the last answer stands.
+        held: for each of this package's ways, whether a frame's answer is that to an earlier one.
+        traces: for each of this package's ways, how each frame was answered.
     """
 
     report: Mapping[str, Any]
@@ -38,38 +38,38 @@ class StreamRun:
     traces: Mapping[str, Sequence[FrameTrace]] = field(default_factory=dict)
 
     def way(self, name: str) -> Alternative:
-        """One of the ways, frame by frame."""
+        """Return one of the ways, frame by frame."""
         return Alternative(name=name, decisions=self.losses.decisions[name], took_ms=self.took_ms[name])
 
     def mean_ms(self, name: str) -> float:
-        """Milliseconds per frame of the camera."""
+        """Return the mean milliseconds per frame of the camera."""
         return float(np.mean([took or 0.0 for took in self.took_ms[name]]))
 
     def slowest_ms(self, name: str) -> float:
-        """95th percentile of the milliseconds of those frames that are computed; of all, where none is."""
+        """Return the 95th percentile of the milliseconds of frames that are computed; of all, where none is."""
         pairs = zip(self.took_ms[name], self.is_held(name), strict=True)
         computed = [took for took, held in pairs if took is not None and not held]
         return float(np.percentile(computed or [took or 0.0 for took in self.took_ms[name]], 95))
 
     def is_held(self, name: str) -> Sequence[bool]:
-        """Whether a frame's answer is that to an earlier one, for each frame."""
+        """Tell for each frame whether its answer is that to an earlier one."""
         return self.held[name] if name in self.held else [took is None for took in self.took_ms[name]]
 
     def held_share(self, name: str) -> float:
-        """Share of the frames whose answer is that to an earlier one."""
+        """Return the share of the frames whose answer is that to an earlier one."""
         return float(np.mean(self.is_held(name)))
 
     def loss(self, name: str) -> Loss:
-        """How much less often a way is right than dense execution."""
+        """Return how much less often a way is right than dense execution."""
         return Loss.of(self.losses.score(name), self.losses.score(DENSE))
 
     def frame_losses(self, name: str) -> list[float]:
-        """The loss on each frame alone, -1 to 1; negative where dense execution is right less often."""
+        """Return the loss on each frame alone, -1 to 1; negative where dense execution is right less often."""
         pairs = zip(self._scores(DENSE), self._scores(name), strict=True)
         return [dense.whole - ours.whole for dense, ours in pairs]
 
     def losses_so_far(self, name: str) -> list[float]:
-        """The loss on all frames up to each one; the last is :meth:`loss`'s."""
+        """Return the loss on all frames up to each one; the last equals that of :meth:`loss`."""
         found, dense, ours = [], Score(), Score()
         for one_dense, one_ours in zip(self._scores(DENSE), self._scores(name), strict=True):
             dense, ours = dense + one_dense, ours + one_ours

@@ -2,7 +2,7 @@
 """Streaming accuracy (Li, Wang, Ramanan: Towards Streaming Perception, ECCV 2020): which answer a user has, and when.
 
 At the time of each frame of the camera, the truth about that frame is compared with the newest answer that has arrived
-until then, whichever frame it was computed for. So an answer to the frame itself is too late unless it takes no time.
+by then, whichever frame it was computed for. So an answer to the frame itself is too late unless it takes no time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Emission:
     """An answer that arrives.
 
     Attributes:
-        at_ms: when.
+        at_ms: when the answer arrives.
         frame: index of the frame that it was computed for.
     """
 
@@ -30,14 +30,14 @@ class Emission:
 def simulate(
     took_ms: Sequence[float | None], period_ms: float, built_on: Sequence[int] | None = None
 ) -> list[Emission]:
-    """Answer the frames of a camera one after another; the latest frame wins, as in the nodes.
+    """Answer the frames of a camera one after another in simulated time; the latest frame wins, as in the nodes.
 
-    This is for ways whose answer to a frame, and its time, do not depend on which frames they saw before. Those that
+    This is for ways whose answer to a frame, and its time, do not depend on which frames they saw before. Ways that
     remember more than ``built_on`` tells are run by :func:`answer_at_rate`.
 
     Args:
-        took_ms: for each frame how long it takes; None: it is passed over.
-        period_ms: between two frames; the first comes at 0.
+        took_ms: the time of each frame; None: the frame is passed over.
+        period_ms: time between two frames; the first comes at 0.
         built_on: for each frame the one that its answer is derived from, itself where it is computed. An answer that is
             derived from a frame that was overtaken cannot be given, and frames to be computed go first. None: all are
             computed.
@@ -68,10 +68,9 @@ def answer_at_rate(answer: Callable[[int], tuple[float, float]], frames: int, pe
     """Have a way answer the frames of a camera in simulated time: it sees only those that it has time for.
 
     Args:
-        answer: answers the frame of an index and returns the milliseconds that this took, and those of what is done
-            behind it, before the next frame. Indices ascend: each is the latest that has come once the one before is
-            done.
-        period_ms: between two frames; the first comes at 0.
+        answer: answers the frame of an index; returns the milliseconds that this took, and those of the work after the
+            answer, before the next frame. Indices ascend: each is the latest that has come once the one before is done.
+        period_ms: time between two frames; the first comes at 0.
     """
     emissions: list[Emission] = []
     index, free_ms = 0, 0.0
@@ -87,18 +86,18 @@ def answer_at_rate(answer: Callable[[int], tuple[float, float]], frames: int, pe
 
 
 def held_up_ms(took_ms: float, behind_ms: float, period_ms: float) -> float:
-    """Tell by how much a frame holds up the next one, which finds nothing done behind it that there was time for.
+    """Compute by how many milliseconds a frame delays the next one, by work after its answer that is not done in time.
 
     Args:
-        took_ms: from when the frame came until its answer.
-        behind_ms: what is done after that.
-        period_ms: between two frames. Where answers alone take longer than that, frames wait in any case.
+        took_ms: time from when the frame came until its answer.
+        behind_ms: time of the work after the answer.
+        period_ms: time between two frames. Where answers alone take longer than that, frames wait in any case.
     """
     return max(0.0, behind_ms - max(0.0, period_ms - took_ms))
 
 
 def newest(emissions: Iterable[Emission], times_ms: Sequence[float]) -> list[int | None]:
-    """Tell for each frame of the camera the one whose answer was the newest when it came; None: there was none.
+    """Return for each frame of the camera the one whose answer was the newest when it came; None: there was none.
 
     Args:
         times_ms: when each frame came, ascending.
@@ -114,22 +113,22 @@ def newest(emissions: Iterable[Emission], times_ms: Sequence[float]) -> list[int
 
 
 def newest_of_frames(answered: Iterable[int], frames: int) -> list[int | None]:
-    """Tell for each frame the last one up to it that was answered, however late; None: there was none."""
+    """Return for each frame the last one up to it that was answered, however late; None: there was none."""
     times = [Emission(at_ms=float(frame), frame=frame) for frame in answered]
     return newest(times, [float(index) for index in range(frames)])
 
 
 def frames_behind(sources: Sequence[int | None]) -> float | None:
-    """How many frames old the newest answers are in the mean; None where there never was one."""
+    """Return how many frames old the newest answers are on average; None where there never was one."""
     ages = [index - source for index, source in enumerate(sources) if source is not None]
     return sum(ages) / len(ages) if ages else None
 
 
 def camera_times(heard_ms: Mapping[int, float], frames: int, period_ms: float) -> list[float]:
-    """When each frame came, also those that nobody heard of: between their neighbours, or whole periods beyond them.
+    """Return when each frame came; those never heard of lie between their neighbours, or whole periods beyond them.
 
     Args:
-        heard_ms: by index of the frame, at least one.
+        heard_ms: the known times by index of the frame, at least one.
     """
     indices = sorted(heard_ms)
     first, last = indices[0], indices[-1]

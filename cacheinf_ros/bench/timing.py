@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Latencies of contenders, measured in turn."""
+"""Measures latencies of contenders that run in turn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 REST_S = 0.01
-"""Pause before each measurement, repeated until the threads of the contender before it have stopped spinning, as
-between frames: those of an ONNX Runtime with its defaults take 55 ms (measured), the others' 10 at most."""
+"""The pause in seconds before each measurement.
+
+It is repeated until the threads of the previous contender have stopped spinning, as they would between frames: those of
+an ONNX Runtime with its defaults take 55 ms (measured), the others' 10 ms at most.
+"""
 _IDLE_SHARE = 0.2  # of one processor's time
 _MOST_RESTS = 20
 
@@ -22,7 +25,7 @@ Arguments = ParamSpec("Arguments")
 def timed(
     call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Result, float]:
-    """Measure as :func:`measured` does, after a rest."""
+    """Measure as :func:`measured` does, after a pause in which other threads stop spinning."""
     _rest()
     return measured(call, *arguments, **keywords)
 
@@ -30,7 +33,7 @@ def timed(
 def measured(
     call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Result, float]:
-    """The result of a call, and how many milliseconds it took."""
+    """Return the result of a call, and how many milliseconds it took."""
     started = time.perf_counter_ns()
     result = call(*arguments, **keywords)
     return result, (time.perf_counter_ns() - started) / 1e6
@@ -45,7 +48,7 @@ def _rest() -> None:
 
 
 def summary(latencies_ms: Sequence[float]) -> dict[str, Any]:
-    """Median, 95th percentile and mean, in milliseconds."""
+    """Return the median, 95th percentile and mean, in milliseconds."""
     values = np.asarray(latencies_ms)
     return {
         "p50": round(float(np.percentile(values, 50)), 3),

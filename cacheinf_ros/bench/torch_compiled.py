@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A network by torch.compile, as users of torch would have it."""
+"""Runs a network by torch.compile, as users of torch would."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cacheinf_ros.graph import Model
 
 
 def compiled_by_torch(model: Model, device: str = "cpu", dtype: torch.dtype = torch.float32, **options: Any) -> Dense:
-    """Compile a network in channels_last; that is done when this returns.
+    """Compile a network in channels_last; compilation is complete when this returns.
 
     Args:
-        options: of torch.compile.
+        options: options of torch.compile.
     """
     module = copy.deepcopy(model.module).to(device, dtype)
     module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is kept of each frame for pages to show: a small picture, and how a way of this package answered it."""
+"""What is kept of each frame for pages to show: a small picture, and how one of this package's ways answered it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Still:
     """A frame as a small picture.
 
     Attributes:
-        jpeg: of a width that suits pages.
-        size: (height, width) of the frame itself, in whose pixels boxes are.
+        jpeg: a JPEG file, of a width that suits pages.
+        size: (height, width) of the frame itself; boxes are in its pixels.
     """
 
     jpeg: bytes
@@ -39,12 +39,12 @@ class Still:
         return cls(jpeg=as_jpeg(small, _QUALITY), size=(height, width))
 
     def picture(self) -> NDArray[np.uint8]:
-        """The small picture, uint8 [height, width, 3], to draw on."""
+        """Return the small picture, uint8 [height, width, 3], to draw on."""
         return np.asarray(cv2.imdecode(np.frombuffer(self.jpeg, np.uint8), cv2.IMREAD_COLOR), np.uint8)
 
 
 def as_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
-    """The file of a picture; ``quality``: 1 to 100."""
+    """Encode a picture as a JPEG file; ``quality``: 1 to 100."""
     done, content = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     assert done
     return content.tobytes()
@@ -55,15 +55,15 @@ class FrameTrace:
     """How a frame was answered.
 
     Attributes:
-        mode: the engine's for this frame, or "held".
-        stage_ms: where the time went.
-        reuse_ratio: of the input.
+        mode: the engine's mode for this frame, or "held".
+        stage_ms: time of each stage.
+        reuse_ratio: reuse ratio of the input.
         active_share: FLOPs computed / FLOPs of a dense frame.
-        cache_map: what of the frame was reusable; None: nobody asked.
+        cache_map: what of the frame was reusable; None: there was no map, or nothing was reused.
         asked: the loss that is allowed; None: nothing is promised.
         measured: the loss that the last burst of dense frames showed; None: there was none.
-        joules: of the machine until the next frame; None without a meter.
-        busy_ms: what it took with all that is done behind the answer; 0: not known.
+        joules: energy of the machine until the next frame; None without a meter.
+        busy_ms: time with all the work after the answer; 0: not known.
     """
 
     mode: str

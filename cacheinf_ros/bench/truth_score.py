@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Answers against the truth about a frame: how many of its objects are found, and how well their boxes fit.
+"""Scores answers by the truth about a frame: how many of its objects are found, and how well their boxes fit.
 
-Masks and scenes name the objects that somebody marked or drew, not everything that a model may rightly find: there is
-no precision.
+Masks and scenes name the objects that somebody marked or drew, not everything that a model may rightly find, so there
+is no precision.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TruthScore(Counts):
     """Counts over any number of frames.
 
     Attributes:
-        objects: how many there are.
-        found: how many of them a box overlaps by half.
+        objects: how many objects there are.
+        found: how many of the objects a box overlaps by half.
         overlap: sum of each object's intersection over union with the best box; 0 where there is none.
     """
 
@@ -37,7 +37,7 @@ class TruthScore(Counts):
     overlap: float = 0.0
 
     def report(self) -> dict[str, float | int | None]:
-        """Recall, and the mean overlap of objects with their best box; None where there are no objects."""
+        """Return recall, and the mean overlap of objects with their best box; None where there are no objects."""
         if not self.objects:
             return {"objects": 0, "recall": None, "iou": None}
         recall, iou = self.found / self.objects, self.overlap / self.objects
@@ -45,7 +45,7 @@ class TruthScore(Counts):
 
 
 class TruthClasses:
-    """Which of a model's classes an object may be found as."""
+    """The classes of a model that an object may be found as."""
 
     def __init__(self, labels: Sequence[str], named: str = "") -> None:
         """Take the model's labels.
@@ -66,17 +66,17 @@ class TruthClasses:
         self._named = frozenset(self._labels.index(name) for name in names)
 
     def ids(self, label: str) -> frozenset[int]:
-        """The class ids that an object of this label may be found as; empty: the model does not know it."""
+        """Return the class ids that an object of this label may be found as; empty: the model does not know it."""
         if label:
             return frozenset({self._labels.index(label)} if label in self._labels else ())
         return self._named or frozenset(range(len(self._labels)))
 
     def known(self, objects: Sequence[TrueObject]) -> list[TrueObject]:
-        """Those objects that the model has a class for."""
+        """Return the objects that the model has a class for; all, where the model has no labels."""
         return [each for each in objects if self.ids(each.label) or not self._labels]
 
     def score(self, answer: SoftBoxes | None, objects: Sequence[TrueObject]) -> TruthScore:
-        """Judge one frame's answer; None: there is none."""
+        """Judge one frame's answer; None: there is none, and no object is found."""
         known = self.known(objects)
         if answer is None or not known:
             return TruthScore(objects=len(known))

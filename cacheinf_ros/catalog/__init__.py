@@ -11,7 +11,7 @@ __all__ = [
     "trunk_model",
 ]  # fmt: skip
 
-# Folders with doors of their own.
+# Subpackages with interfaces of their own.
 __all__ += ["build", "heads", "scheduling", "serving", "specialists"]
-# What there is to learn from.
+# The data for training.
 __all__ += ["labelled_pictures"]

@@ -40,14 +40,14 @@ from cacheinf_ros.graph import (
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 
 FILE = "catalog.yaml"
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$")]  # leads nowhere as a file's name
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$")]  # safe as a file name
 _Amount = Annotated[FiniteFloat, Field(ge=0)]
 _Sha256 = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 _Side = Annotated[int, Field(ge=1, le=8192)]
 
 
 class CostEntry(Config):
-    """A :class:`Cost`."""
+    """A :class:`Cost` as catalog.yaml states it."""
 
     energy_j: _Amount
     money: _Amount
@@ -55,19 +55,19 @@ class CostEntry(Config):
     memory_bytes: int = Field(ge=0)
     load_energy_j: _Amount
     load_money: _Amount
-    load_ms: _Amount = 0.0  # catalogs that were built before it was measured have none
+    load_ms: _Amount = 0.0  # catalogs built before it was measured lack it
 
 
 class VariantEntry(Config):
-    """A variant.
+    """A variant as catalog.yaml states it.
 
     Attributes:
-        bits: of a stored weight.
-        stored_bytes: of the weights in its file.
-        graph: :func:`graph_hash` of its graph with its weights.
-        sha256: of its file; "" of a dominated one, which has none.
-        int8: whether it is computed in int8.
-        scales_sha256: of the file with its scales then, likewise.
+        bits: size of a stored weight.
+        stored_bytes: size of the weights in the variant's file.
+        graph: :func:`graph_hash` of the variant's graph with its weights.
+        sha256: SHA-256 of the weights' file; "" for a dominated variant, which has no file.
+        int8: whether the variant is computed in int8.
+        scales_sha256: SHA-256 of the file with the scales of an int8 variant; "" where there is none.
     """
 
     name: _Name
@@ -89,12 +89,12 @@ class VariantEntry(Config):
 
     @property
     def recipe(self) -> Recipe:
-        """How it is made from the original."""
+        """How the variant is made from the original."""
         return Recipe(changes=self.changes, bits=self.bits, int8=self.int8)
 
     @property
     def variant(self) -> Variant:
-        """Without its weights."""
+        """The variant's name, accuracy, technique and costs, without its weights."""
         costs = {place: Cost(**cost.model_dump()) for place, cost in self.costs.items()}
         return Variant(name=self.name, accuracy=self.accuracy, technique=self.recipe.technique, costs=costs)
 
@@ -103,15 +103,15 @@ class CatalogFile(Config):
     """The content of catalog.yaml.
 
     Attributes:
-        format: of the file.
+        format: version of the file format.
         name: the request's name for the model.
-        model: reference of the original, as :func:`load_module` takes it.
+        model: reference to the original model, as :func:`load_module` takes it.
         measure: what accuracy means.
-        data: what it was built with.
-        conditions: of the measurement, for the reader: what was set, and on which machine.
+        data: the data that the catalog was built with.
+        conditions: settings and machine of the measurement, for the reader.
         variants: the Pareto front and the original, the most accurate first.
         dominated: variants that another one beats or equals in everything; they have no weights.
-        left_out: what was not made, and why.
+        left_out: the variants that were not made, and why.
     """
 
     format: Literal[1]
@@ -139,7 +139,7 @@ class CatalogFile(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CatalogFolder:
-    """A catalog that was read.
+    """A catalog that was read from its folder.
 
     Attributes:
         path: the folder.
@@ -156,13 +156,15 @@ class CatalogFolder:
 
     @property
     def without_int8(self) -> CatalogFolder:
-        """The catalog as it is where nothing is computed in int8."""
+        """The catalog without the variants that are computed in int8."""
         variants = tuple(entry for entry in self.file.variants if not entry.int8)
         return replace(self, file=self.file.model_copy(update={"variants": variants}))
 
     @property
     def cards(self) -> tuple[ModelCard, ...]:
-        """One of them is the variants', which one depends on their network; none is loaded.
+        """The cards that the variants may have, read without loading the model.
+
+        A variant's network decides which one it is.
 
         Raises:
             ModelError: the original's card cannot be read.
@@ -170,7 +172,7 @@ class CatalogFolder:
         return possible_cards(sized(load_card(self.file.model), self.file))
 
     def load(self, name: str) -> Model:
-        """A variant, ready for the engine; its outputs are those of the one that was built, bit for bit.
+        """Load a variant, ready for the engine; its outputs equal the built variant's bit for bit.
 
         Raises:
             CatalogError: there is no such variant, or its file is missing, changed, or not its weights.
@@ -181,9 +183,10 @@ class CatalogFolder:
         return load_variant(entry, self.path, module, sized(card, self.file))
 
     def network(self, name: str) -> Model:
-        """Load as :meth:`load` does, but from the graph that this machine has kept since the first time.
+        """Load a variant as :meth:`load` does, but from the graph that this machine kept the first time.
 
-        Then of the folder only scales are read. Its module gives a dict of outputs, as graphs do.
+        Once the graph is kept, only scales are read from the folder. The model's module returns a dict of outputs, as
+        graphs do.
         """
         entry = self.entry(name)
         path = self._kept(entry)
@@ -191,7 +194,7 @@ class CatalogFolder:
         if graph is None:
             model = self.load(name)
             kept = kept_graph(path) if keep(model.graph, path) else None
-            graph = kept or model.graph  # what is kept has its weights in a file, and takes no memory for them
+            graph = kept or model.graph  # a kept graph's weights stay in its file and take no memory
             return replace(model, graph=graph, module=DeferredGraph(graph))
         card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
         if graph.tensors[graph.input].size != card.input_size:
@@ -202,16 +205,16 @@ class CatalogFolder:
         )  # fmt: skip
 
     def prepare(self, say: Callable[[str], None] = lambda _: None) -> None:
-        """Have the graphs of all variants kept, so that loading one for the first time takes no longer than later.
+        """Keep the graphs of all variants on disk, so that even the first load of each is fast.
 
         Args:
-            say: is told where there is something to do.
+            say: called with a message where there is something to do.
 
         Raises:
-            CatalogError: as :meth:`load`.
-            ModelError: as :meth:`load`.
+            CatalogError: as for :meth:`load`.
+            ModelError: as for :meth:`load`.
         """
-        paths = {self._kept(entry): entry for entry in self.file.variants}  # two that differ in int8 alone have one
+        paths = {self._kept(entry): entry for entry in self.file.variants}  # int8 and 8-bit variants share a graph
         missing = [entry for path, entry in paths.items() if not path.is_file()]
         if missing:
             say(f"preparing {len(missing)} variants of {self.file.name}, once on this machine")
@@ -220,7 +223,7 @@ class CatalogFolder:
                 return
 
     def entry(self, name: str) -> VariantEntry:
-        """What is known of a variant; :class:`CatalogError` where there is none of this name."""
+        """Return a variant's entry; raises :class:`CatalogError` where no variant has this name."""
         entry = next((entry for entry in self.file.variants if entry.name == name), None)
         if entry is None:
             known = ", ".join(entry.name for entry in self.file.variants)
@@ -235,9 +238,9 @@ class CatalogFolder:
 def prepare_catalogs(
     folders: Iterable[CatalogFolder], say: Callable[[str], None], complain: Callable[[str], None]
 ) -> None:
-    """Have variants loaded fast from now on; a catalog with one that cannot be loaded is left as it is, and named.
+    """Prepare catalogs, so that their variants load fast; a catalog that cannot be prepared is only reported.
 
-    Whoever asks for that variant is told again.
+    Loading the faulty variant later raises the error again.
     """
     for folder in folders:
         try:
@@ -250,7 +253,7 @@ def read_catalog(folder: Path, *, compares: bool = True) -> CatalogFolder:
     """Read a catalog, and check that the files of its variants are those that were written.
 
     Args:
-        compares: whether to do the latter, which takes time by the megabyte.
+        compares: whether to check the files, which takes time in proportion to their size.
 
     Raises:
         CatalogError: a file is missing, unreadable, changed, or says something impossible.
@@ -267,7 +270,7 @@ def write_catalog(folder: Path, file: CatalogFile) -> None:
     """Write catalog.yaml beside the weights that it names.
 
     Raises:
-        CatalogError: it cannot be written.
+        CatalogError: the file cannot be written.
     """
     try:
         write_yaml(folder / FILE, file)
@@ -276,11 +279,11 @@ def write_catalog(folder: Path, file: CatalogFile) -> None:
 
 
 def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: ModelCard) -> Model:
-    """Do to the original's architecture what the entry says, and load the weights.
+    """Change the original's architecture as the entry says, and load the variant's weights.
 
     Args:
-        original: with any weights.
-        card: with the catalog's input size.
+        original: the original model, with any weights.
+        card: the original's card, with the catalog's input size.
 
     Raises:
         CatalogError: the file is missing, changed, or does not fit.
@@ -299,7 +302,7 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
 
 
 def sized(card: ModelCard, file: CatalogFile) -> ModelCard:
-    """The card as the catalog was measured."""
+    """Return the card with the input size that the catalog was measured with."""
     return card.model_copy(update={"input_size": file.input_size, "weights": None})
 
 
@@ -308,7 +311,7 @@ def _named(card: ModelCard, entry: VariantEntry) -> ModelCard:
 
 
 def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
-    """Write costs as the file has them."""
+    """Convert costs to the entries that catalog.yaml stores."""
     return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 

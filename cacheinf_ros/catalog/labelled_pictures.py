@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures with known attributes, to train heads and specialists on: of built-in scenes, or a user's folder."""
+"""Labelled pictures to train heads and specialists on, from built-in scenes or a user's folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset, SceneConfig
 
 Image = NDArray[np.uint8]
 Labels = Mapping[str, tuple[str, ...]]
-"""Names of the classes, by attribute."""
+"""The names of the classes of each attribute."""
 
 PICTURES_PER_SCENE = 4
-_FRAMES = 3000  # of a scene, from which a few are taken
-_FEWEST_SEED = 1_000_000  # seeds below are for streams that are measured on
-_HELD_OUT = 4  # every so manieth scene, or picture of a class
+_FRAMES = 3000  # length of a scene, from which a few frames are taken
+_FEWEST_SEED = 1_000_000  # smaller seeds are for the streams of measurements
+_HELD_OUT = 4  # one scene, or picture of a class, out of so many
 _MOST_OBJECTS = 12
 _GAINS = {"dark": (0.15, 0.35), "dim": (0.45, 0.65), "bright": (0.85, 1.15)}
 _FEW = 3  # objects
@@ -30,12 +30,12 @@ _FEW = 3  # objects
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Labelled:
-    """A picture.
+    """A picture with the classes of its attributes.
 
     Attributes:
         image: uint8 [height, width, 3], BGR.
-        classes: by attribute, for those that are known.
-        held_out: whether nothing may be trained on it.
+        classes: the class of each attribute that is known.
+        held_out: whether the picture is kept for evaluation and never trained on.
     """
 
     image: Image
@@ -45,7 +45,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Shown:
-    """What is known of a frame of a scene."""
+    """What is known about a frame of a scene."""
 
     scene: SceneConfig
     truth: SceneTruth
@@ -69,22 +69,22 @@ _ATTRIBUTES: dict[str, tuple[tuple[str, ...], Callable[[_Shown], str]]] = {
     "light": (tuple(_GAINS), lambda shown: shown.light),
 }
 SCENE_ATTRIBUTES: Labels = {name: labels for name, (labels, _) in _ATTRIBUTES.items()}
-"""What is known of built-in scenes: the photograph, the class of the largest object, how many objects, the light.
+"""What is known about built-in scenes: photograph, class of the largest object, number of objects, light.
 
-Whether something moves is none of them: one picture does not show it.
+Motion is not among the attributes: a single picture does not show it.
 """
 
 
 def scene_samples(
     scenes: int, per_scene: int, size: tuple[int, int], seed: int = 0, lights: Sequence[str] = tuple(_GAINS)
 ) -> Iterator[Labelled]:
-    """Frames of random built-in scenes with all their attributes, as many scenes of each photograph.
+    """Yield frames of random built-in scenes with all attributes; the scenes take the photographs in turn.
 
     Args:
-        scenes: how many; every fourth of a photograph is held out.
+        scenes: number of scenes; every fourth of a photograph is held out.
         per_scene: frames taken from each.
         size: (height, width) of the frames.
-        lights: one of which each frame is shown in.
+        lights: the lights from which each frame's is drawn.
     """
     rng = np.random.default_rng(seed)
     for number in range(scenes):
@@ -113,7 +113,7 @@ def _random_scene(photograph: str, size: tuple[int, int], rng: np.random.Generat
 
 
 def folder_labels(path: Path) -> Labels:
-    """The attributes in a folder of pictures, PATH/ATTRIBUTE/CLASS/picture, with their classes.
+    """Return the attributes and their classes in a folder of pictures, PATH/ATTRIBUTE/CLASS/picture.
 
     Raises:
         CatalogError: there are none, or an attribute has fewer than two classes.
@@ -128,7 +128,7 @@ def folder_labels(path: Path) -> Labels:
 
 
 def folder_samples(path: Path, attributes: Sequence[str]) -> Iterator[Labelled]:
-    """The pictures of :func:`folder_labels`, each with the attribute that its place tells; every fourth is held out.
+    """Yield the pictures of :func:`folder_labels`, each with its folder's attribute; every fourth is held out.
 
     Raises:
         SourceError: a folder of a class holds no pictures, or one that cannot be read.

@@ -19,7 +19,7 @@ Classes = NDArray[np.int64]
 _DECAY = 1e-4
 _ITERATIONS = 5  # per step
 _MOST_STEPS = 60
-_STILL = 1e-4  # relative fall of the loss in a step below which it ends
+_STILL = 1e-4  # the fit ends where a step lowers the loss by a smaller share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Linear:
     bias: Floats
 
     def probabilities(self, features: Floats) -> Floats:
-        """float32 [samples, channels] -> [samples, classes], each row a distribution."""
+        """Map features, float32 [samples, channels], to probabilities [samples, classes]; each row sums to 1."""
         return softmax(features @ self.weight.T + self.bias)
 
 
@@ -45,14 +45,14 @@ class LinearFit:
     def __init__(
         self, features: Floats, labels: Classes, classes: int, weights: NDArray[np.float64] | None = None
     ) -> None:
-        """Begin.
+        """Prepare the fit; each :meth:`step` then improves it.
 
         Args:
             features: float32 [samples, channels].
             labels: int64 [samples], below ``classes``.
-            weights: [samples], how much each sample counts; None: alike.
+            weights: [samples], how much each sample counts; None: all count the same.
         """
-        # features of one scale, or the decay would weigh on some more than on others
+        # features are normalised, or the weight decay would weigh on some more than on others
         self._mean, deviation = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
         self._deviation = np.where(deviation > 1e-6 * max(float(deviation.max()), 1e-30), deviation, 1.0)
         self._features = torch.from_numpy((features - self._mean) / self._deviation)
@@ -68,7 +68,7 @@ class LinearFit:
         self._steps = 0
 
     def step(self) -> bool:
-        """A few iterations; True when more would change little."""
+        """Run a few iterations; returns True when more would change little."""
         with torch.inference_mode(False), torch.enable_grad():
             before, self._loss = self._loss, float(self._optimiser.step(self._closure).detach())
         self._steps += 1
@@ -76,7 +76,7 @@ class LinearFit:
 
     @property
     def layer(self) -> Linear:
-        """What has been fitted by now, for features as they were given."""
+        """The layer that has been fitted so far, for features as they were given (not normalised)."""
         weight = self._weight.detach().numpy() / self._deviation
         bias = self._bias.detach().numpy() - weight @ self._mean
         return Linear(weight=weight.astype(np.float32), bias=bias.astype(np.float32))
@@ -91,7 +91,7 @@ class LinearFit:
 
 
 def fit_linear(features: Floats, labels: Classes, classes: int) -> Linear:
-    """Take all steps at once; samples count alike."""
+    """Fit a linear layer to samples that all count the same, running all steps at once."""
     fit = LinearFit(features, labels, classes)
     while not fit.step():
         pass

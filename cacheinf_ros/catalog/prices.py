@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a variant costs in each place, from what was measured of it: energy, money, time, memory."""
+"""Prediction of what a variant costs in each place (energy, money, time, memory) from its measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheinf_ros.offload.planning import Conditions, Integers, Link, Numbers, T
 
 
 class PriceConfig(Config):
-    """What is modelled, not measured: the server, the link, the storage, and what the cloud is paid."""
+    """What is modelled rather than measured: the server, the link, the storage, and the cloud's prices."""
 
     server_speedup: float = parameter(
         4.0, "times that the server is faster than this machine, modelled; 1: it is this machine", low=0.01, high=1e4
@@ -33,20 +33,20 @@ class PriceConfig(Config):
     )
 
     def dollars(self, server_ms: float, sent_bytes: float) -> float:
-        """Charge for so much of the server's time, and so many bytes to and from it."""
+        """Return the cloud's charge, dollars, for server time and for bytes sent to and from it."""
         return self.price_server_s * server_ms / 1e3 + self.price_mb * sent_bytes / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
-    """What an architecture takes on this machine, in float32 or in int8, whatever its weights.
+    """What an architecture takes on this machine, in float32 or in int8, whatever its weights are.
 
     Attributes:
-        device_ms: of a dense frame by the engine, median.
-        prepare_ms: of loading, from its file in memory to an engine that is ready, the fastest of some.
-        kept_bytes: of that file, with weights as float32; 0: it cannot be kept, and is exported from its weights.
+        device_ms: median time of a dense frame in the engine.
+        prepare_ms: time of loading, from the file in memory to an engine that is ready; the fastest of several runs.
+        kept_bytes: size of that file, with float32 weights; 0: the graph cannot be kept, and is exported anew.
         memory_bytes: parameters as they are computed with, and all other tensors of a dense frame in one arena.
-        whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
+        whole_bytes: the memory with every feature map kept, as a frame that is partitioned with a server needs it.
         workload: the operators.
         took: float64 [operators, points], milliseconds of each operator; see
             :func:`cacheinf_ros.offload.planning.profile`.
@@ -64,17 +64,17 @@ class Measured:
 def costs_of(
     measured: Measured, stored_bytes: int, pixel_bytes: float, prices: PriceConfig, power: PowerModel
 ) -> dict[Place, Cost]:
-    """Predict costs by place; without :attr:`Place.SPLIT` where no cut between two operators beats both others.
+    """Predict the cost in each place; :attr:`Place.SPLIT` is absent where no cut between operators beats both others.
 
     Args:
-        stored_bytes: of the variant's weights in storage.
-        pixel_bytes: of a pixel of the input on the way to the cloud.
+        stored_bytes: size of the variant's weights in storage.
+        pixel_bytes: size of an input pixel on the way to the cloud.
     """
     conditions = _conditions(measured, pixel_bytes, prices)
     read_ms = (measured.kept_bytes or stored_bytes) / prices.storage_mb_s / 1e3
     load_ms = read_ms + measured.prepare_ms
     load_j = power.joules(load_ms, load_ms, 0.0, 0.0)
-    # the cloud's storage is taken to be no faster than the device's
+    # the cloud's storage is assumed to be no faster than the device's
     remote_load_ms = read_ms + measured.prepare_ms / prices.server_speedup
     load_money = prices.dollars(remote_load_ms, 0)
     local = measured.device_ms
@@ -99,7 +99,10 @@ def costs_of(
 
 
 def _conditions(measured: Measured, pixel_bytes: float, prices: PriceConfig) -> Conditions:
-    """Describe dense frames. What is no operator's is spread over all: the operators together take a measured frame."""
+    """Describe dense frames.
+
+    Time that no operator accounts for is spread over all, so that the operators together take a measured frame's time.
+    """
     took = measured.took * (measured.device_ms / measured.took[:, -1].sum())
     everything = np.ones(len(measured.workload.heights))
     return Conditions(

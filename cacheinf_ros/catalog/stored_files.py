@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the folders of catalogs, specialists and heads are made of: YAML files that are checked, and hashes of files."""
+"""Checked YAML files and file hashes, which the folders of catalogs, specialists and heads consist of."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Content = TypeVar("Content", bound=Config)
 
 
 def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
-    """Read what a file says.
+    """Read a YAML file and check it against the class of its content.
 
     Args:
-        kind: of its content.
-        remedy: what to do about a file that is unusable, for the error.
+        kind: the class of the content.
+        remedy: what to do about an unusable file, for the error message.
 
     Raises:
         CatalogError: the file is missing, unreadable, cut off, or says something impossible.
@@ -32,17 +32,17 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         raise CatalogError(f"{path} must be a mapping; {remedy}")
     try:
         return kind.checked(**{str(key): value for key, value in content.items()})
-    except (ConfigError, ValueError) as error:  # numbers of thousands of digits
+    except (ConfigError, ValueError) as error:  # ValueError: numbers of thousands of digits
         raise CatalogError(f"{path}: {error}; {remedy}") from None
 
 
 def write_yaml(path: Path, content: Config) -> None:
-    """Replace a file by what :func:`read_yaml` reads; :class:`OSError` where that cannot be done."""
+    """Replace a file by one that :func:`read_yaml` reads; raises :class:`OSError` where that fails."""
     with replacing(path) as unfinished:
         unfinished.write_text(whole_yaml(content.model_dump(mode="json")), encoding="utf-8")
 
 
 def readable_digest(path: Path) -> str:
-    """SHA-256 of a file that safetensors has just made private, and that others may read from now on."""
+    """Make a file readable by others, which safetensors has just made private, and return its SHA-256."""
     path.chmod(0o644)
     return digest(path)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Trunks of models: their leading operators without the last layer, and the features that these give of samples.
+"""Trunks of models (their leading operators without the last layer), and the features they compute from samples.
 
 Features are computed once, so that a last layer can be trained anew in seconds: the pre-forwarding of MCDNN, section
 5.2.1.
@@ -23,7 +23,7 @@ from cacheinf_ros.graph.trunk import trunk_graph
 
 
 def trunk_model(model: Model, tensor: str = "") -> Model:
-    """A model's trunk as a model: its output is the vector of features; see :func:`trunk_graph`."""
+    """Return a model's trunk as a model whose output is the feature vector; see :func:`trunk_graph`."""
     graph = trunk_graph(model.graph, tensor)
     card = model.card.model_copy(update={"name": f"{model.name}@{tensor}" if tensor else f"{model.name}@trunk"})
     card = card.model_copy(update={"decoder": None, "labels": ()})
@@ -31,10 +31,10 @@ def trunk_model(model: Model, tensor: str = "") -> Model:
 
 
 def small_trunks(model: Model, most_flops: float = 0.75) -> tuple[Model, ...]:
-    """Trunks that end earlier, after each convolution: small variants of the model whose weights need no training.
+    """Return trunks that end after each convolution: small variants of the model that need no training.
 
     Args:
-        most_flops: a trunk with more than this share of the model's operations is not small.
+        most_flops: largest share of the model's operations that a small trunk has.
     """
     graph, whole = model.graph, sum(model.graph.flops(o) for o in model.graph.operators)
     found = []
@@ -48,12 +48,12 @@ def small_trunks(model: Model, most_flops: float = 0.75) -> tuple[Model, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forwarded:
-    """What models say of samples.
+    """The outputs of several models for the same samples.
 
     Attributes:
-        outputs: by model, float32 [samples, channels].
-        classes: of each sample, by attribute.
-        held_out: bool [samples].
+        outputs: for each model, float32 [samples, channels].
+        classes: for each sample, the class of each attribute.
+        held_out: bool [samples], whether the sample is kept for evaluation.
     """
 
     outputs: tuple[Floats, ...]
@@ -63,11 +63,11 @@ class Forwarded:
 
 @torch.inference_mode()
 def pre_forward(models: Sequence[Model], samples: Iterable[Labelled]) -> Forwarded:
-    """Run every model on each sample; pictures are seen once, and need not fit into memory.
+    """Run every model on each sample; pictures are read once, and need not fit into memory.
 
     Args:
-        models: with one output of one pixel each, such as classifiers and :func:`trunk_model`.
-        samples: with pictures of any size.
+        models: models with one output of one pixel each, such as classifiers and those of :func:`trunk_model`.
+        samples: labelled pictures of any size.
 
     Raises:
         CatalogError: there is no sample.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A variant of a model, and what it costs in each place where it can run.
+"""Variants of a model, and what each costs in each place where it can run.
 
 Section 5.1 of "MCDNN: An Approximation-Based Execution Framework for Deep Stream Processing Under Resource
 Constraints" (MobiSys 2016).
@@ -27,11 +27,11 @@ class Cost:
     Attributes:
         energy_j: taken from the device's battery per request, sending and receiving included.
         money: paid to the cloud per request, dollars.
-        latency_ms: from frame to result.
-        memory_bytes: on the device while the variant is loaded.
+        latency_ms: time from frame to result.
+        memory_bytes: memory taken on the device while the variant is loaded.
         load_energy_j: taken from the device's battery once, by loading.
         load_money: paid to the cloud once, by loading, dollars.
-        load_ms: how long loading takes; 0: not known.
+        load_ms: how long loading takes; 0: unknown.
     """
 
     energy_j: float = 0.0
@@ -48,10 +48,10 @@ class Variant:
     """One way to compute what a model computes.
 
     Attributes:
-        name: within its catalog.
+        name: unique within the catalog.
         accuracy: in [0, 1], on the data that the catalog was built with.
-        technique: how it was derived; "" for the original.
-        costs: by the places where it can run.
+        technique: how the variant was derived; "" for the original.
+        costs: the cost in each place where the variant can run.
     """
 
     name: str
@@ -65,20 +65,20 @@ class Catalog:
     """The variants of one model.
 
     Attributes:
-        model: the request's name for it.
-        variants: at least one; the original is the one without technique.
+        model: the name by which requests ask for the model.
+        variants: at least one; the original is the one without a technique.
     """
 
     model: str
     variants: tuple[Variant, ...]
 
     def find(self, name: str) -> Variant | None:
-        """The variant of this name."""
+        """Return the variant of this name, or None."""
         return next((variant for variant in self.variants if variant.name == name), None)
 
 
 def dominates(one: Variant, other: Variant) -> bool:
-    """Whether one is at least as accurate and as cheap in every place and respect, and better in one."""
+    """Tell whether one variant is at least as accurate and as cheap everywhere as the other, and better in one way."""
     if one.accuracy < other.accuracy or not set(other.costs) <= set(one.costs):
         return False
     ours = [value for place in other.costs for value in _values(one.costs[place])]
@@ -87,7 +87,7 @@ def dominates(one: Variant, other: Variant) -> bool:
 
 
 def pareto_front(variants: Iterable[Variant]) -> tuple[Variant, ...]:
-    """Those that none dominates, the most accurate first."""
+    """Return the variants that no other one dominates, the most accurate first."""
     everyone = tuple(variants)
     kept = [one for one in everyone if not any(dominates(other, one) for other in everyone)]
     return tuple(sorted(kept, key=lambda variant: -variant.accuracy))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The files of a catalog's variants: weights of each, and scales of those that are computed in int8."""
+"""The files of a catalog's variants: the weights of each, and the scales of those that are computed in int8."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Scales
 
 REMEDY = "build it anew with `cacheinf catalog build`"
-"""What to do about a catalog that is unusable."""
+"""What to do about an unusable catalog, for error messages."""
 
 
 def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -> str:
-    """Write a variant's weights; the folder is made. Returns the file's SHA-256.
+    """Write a variant's weights, making the folder where needed, and return the file's SHA-256.
 
     Raises:
-        CatalogError: they cannot be written.
+        CatalogError: the weights cannot be written.
     """
     path = weights_file(folder, name)
     try:
@@ -37,10 +37,10 @@ def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -
 
 
 def write_scales(folder: Path, name: str, scales: Scales) -> str:
-    """Write the scales of a variant, into a folder that is there. Returns the file's SHA-256.
+    """Write the scales of a variant into an existing folder, and return the file's SHA-256.
 
     Raises:
-        CatalogError: they cannot be written.
+        CatalogError: the scales cannot be written.
     """
     path = scales_file(folder, name)
     try:
@@ -52,22 +52,22 @@ def write_scales(folder: Path, name: str, scales: Scales) -> str:
 
 
 def weights_file(folder: Path, name: str) -> Path:
-    """Where a variant's weights lie."""
+    """Return the path of a variant's weights."""
     return folder / f"{name}.safetensors"
 
 
 def scales_file(folder: Path, name: str) -> Path:
-    """Where a variant's scales lie, if it is computed in int8."""
+    """Return the path of a variant's scales, which exist where it is computed in int8."""
     return folder / f"{name}.scales.npz"
 
 
 def intact_weights(folder: Path, name: str, sha256: str) -> Path:
-    """The file with a variant's weights; :class:`CatalogError` unless it is there, and has this SHA-256."""
+    """Return the file with a variant's weights; raises :class:`CatalogError` where missing or changed."""
     return _checked("weights", weights_file(folder, name), name, sha256)
 
 
 def intact_scales(folder: Path, name: str, sha256: str) -> Path:
-    """The file with a variant's scales; :class:`CatalogError` unless it is there, and has this SHA-256."""
+    """Return the file with a variant's scales; raises :class:`CatalogError` where missing or changed."""
     return _checked("scales", scales_file(folder, name), name, sha256)
 
 

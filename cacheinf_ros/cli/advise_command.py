@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf advise``: how to run a model on a camera, from a recording of it, before anything is deployed."""
+"""``cacheinf advise``: finds out from a recording how to run a model on a camera, before anything is deployed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXPLAINED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviseOptions:
-    """What ``cacheinf advise`` measures, and what is wanted."""
+    """Options of ``cacheinf advise``: what to measure, and the target."""
 
     recording: Annotated[
         str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder of images, or scene:NAME.")

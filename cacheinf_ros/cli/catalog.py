@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf catalog``: variants of a model that cost less, and what they cost."""
+"""``cacheinf catalog``: cheaper variants of a model, and what they cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ catalogs = typer.Typer(help="Catalogs of a model's variants: how accurate, and w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameOptions:
-    """What ``cacheinf catalog build`` tunes variants on, and what it measures their accuracy on."""
+    """Options of ``cacheinf catalog build`` for the frames to tune on, and those to measure accuracy on."""
 
     data: Annotated[
         list[str],
@@ -48,7 +48,7 @@ class FrameOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What ``cacheinf catalog build`` makes, from what, and under which conditions."""
+    """Options of ``cacheinf catalog build`` for what to make, from what, and under which conditions."""
 
     model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")]
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the catalog.")] = Path("catalog")
@@ -95,7 +95,7 @@ def build(options: BuildOptions) -> None:
 
     chosen, widths = _techniques(options.techniques), _bits(options.bits)
     loaded = load_model(options.model, input_size=parse_size(options.size))
-    if options.specialise:  # what cannot be specialised says so before minutes of building
+    if options.specialise:  # a model that cannot be specialised is reported before minutes of building
         check_specialisable(loaded)
         pictures = labelled_data(loaded, options.labelled, options.scenes, options.tuning.seed)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -154,6 +154,6 @@ def _bits(text: str) -> tuple[int, ...]:
 
 
 def _lasting(reference: str) -> str:
-    """The reference, from wherever it will be read: files by their absolute paths."""
+    """Return the reference with an absolute path where it names a file, so that it can be read from anywhere."""
     file, colon, factory = reference.partition(":")
     return f"{Path(file).resolve()}{colon}{factory}" if Path(file).is_file() else reference

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf catalog share``: several heads on one trunk."""
+"""``cacheinf catalog share``: trains several heads on one trunk."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A catalog for people: tables of what it holds, and a picture of its front."""
+"""A catalog for people: tables of its variants, and a plot of its Pareto front."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def draw_catalog(found: CatalogFolder, path: Path) -> None:
-    """Draw accuracy against energy, memory and latency on the device: those that are kept, and pale the dominated."""
+    """Draw accuracy against energy, memory and latency on the device, with the dominated variants in grey."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 4), layout="constrained")
@@ -46,7 +46,7 @@ def draw_catalog(found: CatalogFolder, path: Path) -> None:
 
 
 def _stairs(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tuple[float, float]]:
-    """The most accuracy that a cost buys, from the cheapest on."""
+    """Return the highest accuracy that each cost buys, from the cheapest on."""
     stairs: list[tuple[float, float]] = []
     for cost, accuracy in sorted((getattr(e.costs[Place.DEVICE], field) / unit, e.accuracy) for e in entries):
         if not stairs or accuracy > stairs[-1][1]:
@@ -55,7 +55,7 @@ def _stairs(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tu
 
 
 def _named(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tuple[float, float, str]]:
-    """One name for variants that lie together: of one architecture, and alike in int8 or not."""
+    """Return one name for variants that lie together: those of one architecture that are alike in int8 or not."""
     found: dict[object, tuple[float, float, str]] = {}
     for entry in entries:
         place = getattr(entry.costs[Place.DEVICE], field) / unit, entry.accuracy
@@ -91,7 +91,7 @@ def print_catalog(found: CatalogFolder) -> None:
 
 
 def _print_specialists(catalog: CatalogFolder, console: Console) -> None:
-    """Print the skews that are worth a specialist, and what it gains; nothing where the catalog was built without."""
+    """Print the skews that are worth a specialist, and what it gains; nothing where the catalog has none."""
     from cacheinf_ros.catalog.specialists import original_name, read_specialise
 
     found = read_specialise(catalog)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf demo``: the real nodes on built-in input, with and without the cache."""
+"""``cacheinf demo``: runs the real nodes on built-in input, with and without the cache."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def demo(
         plans = [_Plan(source=source, mode=Mode.DEEPCACHE)]
     plans = [_Plan(source=plan.source, mode=mode or plan.mode) for plan in plans]
     for plan in plans:
-        open_source(plan.source)  # a mistake is told before anything starts
+        open_source(plan.source)  # a mistake is reported before anything starts
     trials = _run(plans, model=model, frames=frames, rate=rate, threads=threads, out=out)
     console = Console()
     console.print(demo_table(trials))
@@ -136,7 +136,7 @@ def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
 
 
 def _latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
-    """Per frame: what the inference node took, and with the cache what the matcher took too."""
+    """Return what the inference node took for each frame, in ms, and with ``matching`` also what the matcher took."""
     return np.array(
         [
             result.compute_ms + (played.links[result.stamp_ns].matching_ms if matching else 0.0)
@@ -153,7 +153,7 @@ def _index(stamp_ns: int, fps: float) -> int:
 
 
 def _f1(source: str, played: Played) -> float | None:
-    """Compare the detections with what is truly in a scene; None for other sources."""
+    """Score the detections against the ground truth of a scene; returns None for other sources."""
     scene = open_source(source)
     if not isinstance(scene, Scene):
         return None
@@ -171,7 +171,7 @@ def _detections(boxes: tuple[Box, ...]) -> Detections:
 
 
 def _pictures(source: str, played: Played) -> tuple[Image, Image]:
-    """A frame from the middle of the run with its detections, and with what was reused of it."""
+    """Return a frame from the middle of the run with its detections, and with what was reused of it."""
     chosen = played.results[len(played.results) // 2]
     opened = open_source(source)
     wanted = _index(chosen.stamp_ns, opened.fps)

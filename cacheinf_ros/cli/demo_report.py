@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the demo shows: a table and a picture."""
+"""The report of the demo: a table and a picture."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _GREEN = (60, 220, 60)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """A source played twice: with the cache, and densely.
+    """A source that was played twice: with the cache, and densely.
 
     Attributes:
-        name: of the source.
-        mode: of the cached run.
+        name: the source's name.
+        mode: the mode of the cached run.
         published, results, dropped: images and results of both runs together.
-        reuse_ratio: mean over the cached run.
-        cached_ms, dense_ms: matching and computing, one number per frame, by the nodes' own clocks.
-        cached_f1, dense_f1: of the detections against the truth; None where it is unknown.
-        frame: one frame of the cached run, BGR; overlay: the same with what was reused drawn in.
+        reuse_ratio: the mean over the cached run.
+        cached_ms, dense_ms: time for matching and computing each frame, by the nodes' own clocks, ms.
+        cached_f1, dense_f1: F1 score of the detections against the truth; None where it is unknown.
+        frame: one frame of the cached run, BGR.
+        overlay: that frame with what was reused drawn in.
     """
 
     name: str
@@ -46,12 +47,12 @@ class Trial:
 
     @property
     def speedup(self) -> float:
-        """Mean dense latency / mean cached latency: a median would hide the frames on which the cache expires."""
+        """The mean dense latency over the mean cached one: a median would hide frames on which the cache expires."""
         return float(np.mean(self.dense_ms) / np.mean(self.cached_ms))
 
 
 def demo_table(trials: Sequence[Trial]) -> Table:
-    """One column per trial."""
+    """Return a table with one column per trial."""
     heads = (f"{trial.name}, {trial.mode}" for trial in trials)
     table = Table("", *heads, title="matching and inference in the nodes, mean per frame")
     rows: tuple[tuple[str, Callable[[Trial], str]], ...] = (
@@ -71,7 +72,7 @@ def demo_table(trials: Sequence[Trial]) -> Table:
 
 
 def draw_boxes(image: Image, boxes: Sequence[tuple[float, float, float, float, str]]) -> Image:
-    """The image with (x, y, width, height, label) drawn in."""
+    """Return a copy of the image with boxes (x, y, width, height, label) drawn in."""
     drawn = image.copy()
     for x, y, width, height, label in boxes:
         corner, opposite = (round(x), round(y)), (round(x + width), round(y + height))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf doctor``: what this machine has, and what is missing for what."""
+"""``cacheinf doctor``: reports what this machine has, and what is missing for which purpose."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
     Attributes:
         needed: whether the package does not work without it.
         remedy: what to do where it is missing.
-        otherwise: what is said of one that is not needed and not as it should be.
+        otherwise: the mark of a finding that is not as it should be, but not needed.
     """
 
     subject: str
@@ -87,7 +87,7 @@ def _package(name: str, *, needed: bool, purpose: str = "") -> Finding:
 def _asked(subject: str, question: Callable[[], str], *, remedy: str, needed: bool = True) -> Finding:
     try:
         return Finding(subject=subject, value=question())
-    except Exception as error:  # whatever a broken installation raises is what the user wants to read
+    except Exception as error:  # the user wants to read whatever a broken installation raises
         reason = str(error).strip().splitlines()
         value = reason[0][:80] if reason else type(error).__name__
         return Finding(subject=subject, value=value, found=False, needed=needed, remedy=remedy)
@@ -129,7 +129,7 @@ def _middleware() -> str:
 
 
 def _fast_dds() -> Finding:
-    """After the middleware, which loads it."""
+    """Report the version of Fast DDS; must be called after the middleware was loaded."""
     version = loaded_version()
     if version is None:
         return Finding(subject="Fast DDS", value="not used")
@@ -142,7 +142,7 @@ def _fast_dds() -> Finding:
 
 def _messages() -> str:
     messages: Any = importlib.import_module("cacheinf_ros.msg")
-    # an import alone does not load the type support, and that is what a failed build lacks
+    # an import alone does not load the type support, which is what a failed build lacks
     support: Any = importlib.import_module("rclpy.type_support")
     names = [name for name in dir(messages) if name[0].isupper()]
     for name in names:

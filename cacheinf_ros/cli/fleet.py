@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf fleet``: a fleet at work on this machine, one that runs looked at, and larger ones simulated."""
+"""``cacheinf fleet``: runs a fleet on this machine, inspects a running one, and simulates larger ones."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class DemoOptions:
 def demo(options: DemoOptions) -> None:
     """Kill a machine under robots that share a fleet, and check every result against dense execution.
 
-    A Ray cluster of two nodes on this machine, gateways, and robots as processes of their own. One Ray node is killed:
-    each robot may compute one frame alone because of it. Then another one comes, and nodes are drained in turns: no
-    frame may be lost. Exit code 1 where a requirement is not met.
+    Starts a Ray cluster of two nodes on this machine, gateways, and robots as processes of their own. One Ray node is
+    killed: each robot may compute one frame alone because of it. Then another node comes, and nodes are drained in
+    turn: no frame may be lost. Exit code 1 where a requirement is not met.
     """
     from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.fleet_demo import DemoConfig, run_demo

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tables about a fleet: one that runs, one that was shown, simulated ones."""
+"""Tables about fleets: running, demonstrated and simulated ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cacheinf_ros.fleet.simulated_fleet import SimulationReport
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.harness.fleet_demo_report import DemoReport
 
-_SHORT = 12  # characters of a name
+_SHORT = 12  # characters of a machine's name that are shown
 
 
 def load_table(status: FleetStatus) -> Table:
-    """How busy machines are."""
+    """Return a table of how busy machines are."""
     table = Table("machine", "cores", "sessions", "processes", "busy", "slowest p95, ms", "", title="machines")
     for each in status.machines:
         table.add_row(
@@ -31,7 +31,7 @@ def load_table(status: FleetStatus) -> Table:
 
 
 def status_tables(status: FleetStatus) -> list[Table]:
-    """Put all that there is into tables."""
+    """Return tables of everything in a fleet: machines, gateways, sessions and counts."""
     gateways = Table("gateway", "sessions", "models", "silent, s", "frames", "p95, ms", title="gateways")
     for gateway in status.gateways:
         gateways.add_row(
@@ -51,7 +51,7 @@ def status_tables(status: FleetStatus) -> list[Table]:
 
 
 def demo_tables(report: DemoReport) -> list[Table]:
-    """What became of the robots' frames."""
+    """Return tables of what became of the robots' frames in a demo."""
     phases = list(report.latencies_ms)
     robots = Table("robot", *(phase.value for phase in phases), title="frames shared + alone + shared late")
     for number, robot in enumerate(report.robots):
@@ -95,7 +95,7 @@ def draw_simulations(reports: Sequence[SimulationReport], out: Path) -> None:
 
 
 def simulation_table(reports: Sequence[SimulationReport]) -> Table:
-    """One row for each fleet."""
+    """Return a table with one row for each simulated fleet."""
     table = Table(
         "robots", "machines", "shared", "p50", "p95, ms", "refused", "failures", "lost at most", "moves", "busy",
         "machines a robot", title="simulated fleets",

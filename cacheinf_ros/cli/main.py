@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf``: try the package, measure it, look into models and into this machine."""
+"""``cacheinf``: the command line, to try the package, measure it, and inspect models and this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cacheinf_ros.cli.replay_command import replay
 from cacheinf_ros.cli.soak_command import soak
 from cacheinf_ros.errors import CacheinfError
 
-_KILLED_BY = 128  # as shells report it
+_KILLED_BY = 128  # added to a signal's number, as in shells
 
 app = typer.Typer(
     help="CNN inference on a camera stream that recomputes only what changed.\n\n"
@@ -58,7 +58,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
     )
-    # nodes, network namespaces and limits that were set up are to be taken down then too
+    # exit normally, so that nodes, network namespaces and limits that were set up are taken down, too
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(_KILLED_BY + number))
     try:
         app()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf memory``: where a model's intermediate tensors would lie in one arena."""
+"""``cacheinf memory``: plans how a model's intermediate tensors share one arena."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cacheinf_ros.engine import Cache, EngineConfig, Precision
 from cacheinf_ros.memory import MIB, Placement, TensorRecord
 
 _DEFAULTS = EngineConfig()
-_LABELLED = 0.02  # of the picture's area: smaller tensors have no room for a name
+_LABELLED = 0.02  # share of the picture's area below which a tensor has no room for a name
 
 
 def memory(
@@ -91,7 +91,7 @@ def memory(
 
 
 def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path, *, title: str) -> None:
-    """A rectangle for each tensor: computations across, addresses in MiB up."""
+    """Draw a rectangle for each tensor: computations across, addresses in MiB up."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 5), layout="constrained")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf models``: which models there are, and what the engine makes of one."""
+"""``cacheinf models``: lists models, and shows how the engine understands one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WEIGHTS = {
 }
 
 _LABELS = 5
-"""How many of a model's labels are printed."""
+"""The number of a model's labels that are printed."""
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
 
 
 @models.command("list")
 def list_models() -> None:
-    """Models that ship with the package, and how to name any other."""
+    """List models that ship with the package, and how to name any other."""
     from cacheinf_ros.graph import load_model, model_names
 
     table = Table("name", "input", "classes", title="built-in models")
@@ -70,18 +70,21 @@ def inspect(
 
 
 class Execution(Enum):
-    """How the engine computes an operator."""
+    """The way in which the engine computes an operator."""
 
     SPARSE = "sparse"
-    """For the pixels that changed."""
+    """The operator is computed for the pixels that changed."""
     GLOBAL = "global"
-    """Completely whenever anything changed: it depends on the whole image, or its output is one pixel."""
+    """The operator is computed completely whenever anything changed.
+
+    It depends on the whole image, or its output is one pixel.
+    """
     UNKNOWN = "unknown"
-    """Completely, because nobody has taught the engine what it does."""
+    """The operator is computed completely, because the engine does not know it."""
 
 
 def execution(operator: Operator, graph: Graph) -> Execution:
-    """How the engine computes an operator."""
+    """Return how the engine computes an operator."""
     if isinstance(operator, Global):
         return Execution.GLOBAL if operator.known else Execution.UNKNOWN
     is_pixel = graph.tensors[operator.output].pixels == 1

@@ -65,7 +65,7 @@ def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]]
 
 
 def _parameters(options: type[Any]) -> list[Parameter]:
-    """What typer is to ask for, in the order of the fields."""
+    """Return the parameters that typer is to ask for, in the order of the fields."""
     if issubclass(options, Config):
         return _parameters_of(options)
     hints, found = get_type_hints(options, include_extras=True), []
@@ -79,7 +79,7 @@ def _parameters(options: type[Any]) -> list[Parameter]:
 
 
 def _built(options: type[Options], values: dict[str, Any]) -> Options:
-    """The options, of values that typer has read: those of a group are taken out and put together."""
+    """Build the options from values that typer has read, with those of each group put together."""
     if issubclass(options, Config):
         return options.checked(**{field: values[field] for field in options.model_fields})
     hints = get_type_hints(options)
@@ -112,7 +112,7 @@ def _parameters_of(config: type[Config]) -> list[Parameter]:
 
 
 def described(config: type[Config], field: str, **options: Any) -> Any:
-    """A typer option for a field of a configuration: its description and range are written there only."""
+    """Return a typer option for a field of a configuration, whose description and range are written only there."""
     info = config.model_fields[field]
     limits = {type(m).__name__.lower(): m for m in info.metadata}
     low, high = getattr(limits.get("ge"), "ge", None), getattr(limits.get("le"), "le", None)

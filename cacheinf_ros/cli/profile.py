@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf profile``: what each operator of a model takes on this machine."""
+"""``cacheinf profile``: measures what each operator of a model takes on this machine."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def profile(
     reuse: Annotated[float, typer.Option(min=0, max=1, help="Reuse ratio of the input.")] = 0.95,
     json_file: JsonFile = None,
 ) -> None:
-    """What each operator takes on this machine, what of it is active, and what its output weighs on a link.
+    """Measure what each operator takes on this machine, what share of it is active, and how large its output is.
 
     Measured once and stored; the nodes use the same figures for their schedules.
 
-    With precision int8 scales are needed, see `cacheinf quantise`; a level weighs one byte, a float four.
+    With precision int8 scales are needed, see `cacheinf quantise`; a level takes one byte, a float four.
 
     Example: cacheinf profile torchvision:resnet50 --size 480x640 --reuse 0.95
     """

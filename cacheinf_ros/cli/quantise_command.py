@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf quantise``: scales for a model in int8, from a recording of the user's own."""
+"""``cacheinf quantise``: finds scales for a model in int8 from the user's own recording."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from cacheinf_ros.graph import Model
 
 _DEFAULTS = EngineConfig()
-_STEP = 10  # frames between two that are taken, where nobody knows how many there are
-_WORST = 12  # tensors of the report
+_STEP = 10  # every so many frames one is taken, where the length of the recording is unknown
+_WORST = 12  # the number of tensors in the report
 
 
 def quantise(

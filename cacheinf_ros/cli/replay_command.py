@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf replay``: a recording through the real nodes, results as a bag, a report and a page to look at."""
+"""``cacheinf replay``: plays a recording through the real nodes; writes results as a bag, a report and a page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ENGINE = EngineConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """What ``cacheinf replay`` plays, through which model, and how."""
+    """Options of ``cacheinf replay``: what to play, through which model, and how."""
 
     source: Annotated[str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder, or scene:NAME.")]
     model: Annotated[str, typer.Option("--model", "-m", help="See `cacheinf models list`.")] = "scenenet"
@@ -74,7 +74,7 @@ def replay(options: ReplayOptions) -> None:
 
     Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
     """
-    open_source(options.source)  # a mistake is told before anything starts
+    open_source(options.source)  # a mistake is reported before anything starts
     parameters: dict[str, Any] = {
         "model": options.model, "weights": options.weights, "input_size": options.size, "mode": options.mode.value,
         "matcher": options.matcher.value, "threshold": min(options.threshold, 100.0), "block_size": options.block_size,

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf soak``: robots and a server for hours, with faults, and every result checked."""
+"""``cacheinf soak``: runs robots and a server for hours with faults, and checks every result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def soak(options: SoakOptions) -> None:
     from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.soak import soak as run
 
-    open_source(options.source)  # a mistake is told before anything starts
+    open_source(options.source)  # a mistake is reported before anything starts
     own = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in ("hours", "out")}
     config = SoakConfig(duration_s=options.hours * _S_PER_HOUR, **own)
     out = options.out
@@ -80,7 +80,7 @@ def soak(options: SoakOptions) -> None:
 
 
 def figures(report: SoakReport) -> dict[str, Any]:
-    """The report as JSON has it."""
+    """Return the report as it is written as JSON."""
     kinds = sorted({fault for fault, _ in report.recovery_s})
     recovery = {kind: [seconds for fault, seconds in report.recovery_s if fault == kind] for kind in kinds}
     return {

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Joules per frame: measured by the machine's own meters, else by a power model."""
+"""Energy per frame in joules: measured by the machine's own meters, else estimated by a power model."""
 
 from cacheinf_ros.energy.meters import EnergyMeter, NoMeter, find_meter, reading
 from cacheinf_ros.energy.power_model import EnergyAccount, EnergyKind, PowerModel, Spent

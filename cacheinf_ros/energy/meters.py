@@ -2,7 +2,7 @@
 """Real energy meters, where the robot's computer has one: Jetson's INA3221, or RAPL of Intel and AMD processors.
 
 Both are files of Linux: Documentation/hwmon/ina3221.rst and Documentation/power/powercap/powercap.rst of the kernel.
-What a meter's methods raise is OSError or ValueError: a file that is not there, may not be read, or holds no number.
+The methods of a meter raise OSError or ValueError where a file is missing, may not be read, or holds no number.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ class EnergyMeter(Protocol):
     """Something that counts joules."""
 
     name: str
-    """What measures what, for the log."""
+    """The meter and what it measures, for the log."""
 
     def joules(self) -> float:
-        """Since the meter was opened."""
+        """Return the joules since the meter was opened."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoMeter:
-    """There is no meter, and why."""
+    """Says that there is no meter, and why."""
 
     reason: str
 
 
 class Rapl:
-    """The processor packages' own counters. Memory, graphics cards and the rest of the robot are not in them."""
+    """The processor packages' own counters; memory, graphics cards and the rest of the robot are not in them."""
 
     def __init__(self, zones: Sequence[Path]) -> None:
-        """Take folders of package domains, such as ``/sys/class/powercap/intel-rapl:0``."""
+        """Open the folders of package domains, such as ``/sys/class/powercap/intel-rapl:0``."""
         self.name = "RAPL " + " + ".join(_text(zone / "name") for zone in zones)
         self._counters = [_Counter(zone) for zone in zones]
 
     def joules(self) -> float:
-        """Joules of all packages, since the meter was opened."""
+        """Return the joules of all packages since the meter was opened."""
         return sum(counter.microjoules() for counter in self._counters) / 1e6
 
 
 class _Counter:
-    """A counter that starts from 0 again when it is full; to be read more often than that (minutes)."""
+    """A counter that wraps around after some minutes; it must be read more often than that."""
 
     def __init__(self, zone: Path) -> None:
         self._file = zone / "energy_uj"
@@ -80,10 +80,10 @@ class _Rail:
 
 
 class Ina3221:
-    """Jetson's power monitor. It says watts, so that joules are as good as the readings are frequent."""
+    """Jetson's power monitor; it measures watts, so that its joules are the better the more often it is read."""
 
     def __init__(self, chips: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
-        """Take hwmon folders of all chips, and what says seconds."""
+        """Open the hwmon folders of all chips; ``clock`` returns seconds."""
         rails = [rail for chip in chips for rail in _rails(chip)]
         if not rails:
             raise ValueError(f"INA3221 without a rail that is measured: {', '.join(map(str, chips))}")
@@ -94,7 +94,7 @@ class Ina3221:
         self._last_s, self._last_w = clock(), self._watts()
 
     def joules(self) -> float:
-        """Integrate all readings by the trapezoidal rule."""
+        """Read the watts, and return the joules by the trapezoidal rule over all readings so far."""
         now_s, now_w = self._clock(), self._watts()
         self._joules += (now_s - self._last_s) * (now_w + self._last_w) / 2
         self._last_s, self._last_w = now_s, now_w
@@ -105,7 +105,7 @@ class Ina3221:
 
 
 def reading(meter: EnergyMeter | None) -> float | None:
-    """Joules by the meter; None: there is none, or a busy bus keeps it from being read, and the model has to do."""
+    """Read a meter's joules; None: there is none, or a busy bus keeps it from being read, and the model has to do."""
     try:
         return None if meter is None else meter.joules()
     except (OSError, ValueError):
@@ -113,7 +113,7 @@ def reading(meter: EnergyMeter | None) -> float | None:
 
 
 def find_meter(root: Path = Path("/sys")) -> EnergyMeter | NoMeter:
-    """Jetson's meter, or else RAPL's, or why there is neither; ``root`` is where sysfs is mounted."""
+    """Return Jetson's meter, or else RAPL's, or why there is neither; ``root`` is where sysfs is mounted."""
     chips = sorted((root / "bus/i2c/drivers").glob("ina3221*/*/hwmon/hwmon*"))
     zones = [zone for zone in sorted((root / "class/powercap").glob("intel-rapl:*")) if _RAPL_ZONE.fullmatch(zone.name)]
     try:

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a frame costs the robot's battery: by a meter where there is one, else by a power model.
+"""What a frame costs the robot's battery: measured by a meter where there is one, else by a power model.
 
-The model is that of the papers: power while idle, and what computing, sending and receiving add to it.
+The model is that of the papers: the power while idle, plus what computing, sending and receiving add to it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import Enum
 from cacheinf_ros.config import Config, parameter, unlisted
 from cacheinf_ros.energy.meters import EnergyMeter, reading
 
-_PAUSE_S = 10.0  # without a frame: what is drawn meanwhile is no frame's
+_PAUSE_S = 10.0  # without a frame; the energy of a longer pause belongs to no frame
 
 
 class PowerModel(Config):
-    """Watts; the defaults are about those of a Jetson Xavier NX with a wireless card."""
+    """The powers in watts; the defaults are about those of a Jetson Xavier NX with a wireless card."""
 
     group = "energy"
 
@@ -28,7 +28,7 @@ class PowerModel(Config):
     receive_w: float = unlisted(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
 
     def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:
-        """Joules of a frame: idle for all of it, and what is added for as long as it lasts."""
+        """Return the joules of a frame: idle power for all of it, and what each activity adds while it lasts."""
         added = self.compute_w * compute_ms + self.transmit_w * transmit_ms + self.receive_w * receive_ms
         return (self.idle_w * frame_ms + added) / 1e3
 
@@ -42,7 +42,7 @@ class EnergyKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameEnergy:
-    """Joules per frame, the waiting for the next one included."""
+    """The joules of a frame, including the wait for the next one."""
 
     joules: float
     kind: EnergyKind
@@ -58,14 +58,14 @@ class Spent:
 
     @property
     def all_ms(self) -> float:
-        """One after the other."""
+        """The sum of all times, as if they followed one another."""
         return self.compute_ms + self.transmit_ms + self.receive_ms
 
 
 class EnergyAccount:
-    """Divides what is drawn between two readings by the frames that have ended in between.
+    """Divides the energy drawn between two readings by the number of frames that have ended in between.
 
-    A frame goes from the end of the one before to its own, in the model as by the meter, so that no energy is lost or
+    A frame lasts from the end of the one before to its own, in the model as by the meter, so that no energy is lost or
     counted twice; the first one after a pause has only the time that was spent on it. May be used from several threads.
 
     Attributes:
@@ -83,7 +83,7 @@ class EnergyAccount:
         self._modelled_j = 0.0
 
     def add(self, now_s: float, spent: Spent) -> None:
-        """A frame has ended, at a time of any clock."""
+        """Take note of a frame that has ended at ``now_s``, in seconds of any clock."""
         with self._lock:
             since_s = now_s - self._ended_s
             frame_ms = 1e3 * since_s
@@ -96,9 +96,9 @@ class EnergyAccount:
             self._ended_s = now_s
 
     def settle(self, now_s: float) -> FrameEnergy | None:
-        """Read the meter, and say what the frames since the last time have cost each; None: there were none.
+        """Read the meter, and return what each of the frames since the last time has cost; None: there were none.
 
-        To be called about once a second, not by the frames' ends: a meter of watts would see all of them at work.
+        Call this about once a second, not at the end of frames: a meter of watts would always see the machine at work.
         """
         read_j = reading(self._meter)
         with self._lock:

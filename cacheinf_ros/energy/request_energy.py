@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What single requests take of the battery: by a meter where there is one, else by the power model."""
+"""The energy that single requests take: measured by a meter where there is one, else by the power model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cacheinf_ros.energy.power_model import EnergyKind, PowerModel, Spent
 
 
 class RequestEnergy:
-    """The robot's rest between two requests is no request's: what it draws then is not in the budget."""
+    """Measures the energy of requests; what the robot draws between two of them belongs to none, nor to the budget."""
 
     def __init__(self, model: PowerModel, meter: EnergyMeter | None, note: Callable[[str, str], None]) -> None:
-        """Take a meter, if there is one; ``note`` takes names and texts for diagnostics."""
+        """Use a meter, if there is one; ``note`` is given names and texts for diagnostics."""
         self._model, self._meter, self._note = model, meter, note
 
     def begin(self) -> float | None:
@@ -21,12 +21,12 @@ class RequestEnergy:
         return reading(self._meter)
 
     def end(self, begun_j: float | None, took_ms: float, spent: Spent) -> float:
-        """Say what a request has taken, J.
+        """Return the energy that a request has taken, in joules.
 
         Args:
-            begun_j: from :meth:`begin`.
-            took_ms: since then.
-            spent: for the model; what is not spent in it, the robot waited.
+            begun_j: what :meth:`begin` returned.
+            took_ms: time since then.
+            spent: activities for the model; for the rest of the time the robot waited.
         """
         now_j = reading(self._meter)
         if now_j is not None and begun_j is not None:

@@ -38,7 +38,7 @@ __all__ = [
     "records_of", "save_calibration",
 ]  # fmt: skip
 
-# Folders with doors of their own.
+# Subpackages with a public interface of their own.
 __all__ += ["cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
-# What judges, moves or replaces an engine's outputs: no part of running one.
+# Modules that judge, move or replace an engine's outputs; running an engine does not need them.
 __all__ += ["accuracy", "dense_backends", "following", "int8_content", "onnx_content"]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How well detections agree with the truth, or with other detections: precision, recall and F1."""
+"""Precision, recall and F1: how well detections agree with the ground truth, or with other detections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_IOU = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Detections:
-    """What was found in one frame.
+    """The detections of one frame.
 
     Attributes:
         boxes: float32 [n, 4], (x, y, width, height) in pixels.
@@ -32,7 +32,7 @@ class Detections:
 
     @classmethod
     def of_truth(cls, truth: SceneTruth) -> Detections:
-        """The objects of a built-in scene, as a perfect detector would find them."""
+        """Build the detections that a perfect detector would find in a built-in scene."""
         boxes = [(found.x, found.y, found.width, found.height) for found in truth.objects]
         return cls(
             boxes=np.array(boxes, np.float32).reshape(-1, 4),
@@ -42,7 +42,7 @@ class Detections:
 
     @classmethod
     def of_boxes(cls, boxes: Sequence[Box]) -> Detections:
-        """What a decoder found."""
+        """Build the detections of one frame from the boxes that a decoder found."""
         return cls(
             boxes=np.array([(box.x, box.y, box.width, box.height) for box in boxes], np.float32).reshape(-1, 4),
             classes=np.array([box.class_id for box in boxes], np.int64),
@@ -52,7 +52,7 @@ class Detections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionScore(Counts):
-    """Counts over any number of frames."""
+    """Counts of right, false and missed detections over any number of frames."""
 
     true_positives: int = 0
     false_positives: int = 0
@@ -60,17 +60,17 @@ class DetectionScore(Counts):
 
     @property
     def precision(self) -> float:
-        """Right detections / detections; 1 where nothing was detected."""
+        """The share of the detections that are right; 1 where nothing was detected."""
         return _share(self.true_positives, self.true_positives + self.false_positives)
 
     @property
     def recall(self) -> float:
-        """Objects found / objects; 1 where there was nothing to find."""
+        """The share of the objects that were found; 1 where there was nothing to find."""
         return _share(self.true_positives, self.true_positives + self.false_negatives)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 1 where there was nothing to find and nothing was found."""
+        """The harmonic mean of precision and recall; 1 where there was nothing to find and nothing was found."""
         wrong = self.false_positives + self.false_negatives
         return _share(2 * self.true_positives, 2 * self.true_positives + wrong)
 
@@ -104,7 +104,7 @@ def score_frame(found: Detections, expected: Detections, iou_threshold: float = 
 
 
 def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    """float64 [n, m]: intersection over union of boxes [n, 4] and [m, 4], each (x, y, width, height)."""
+    """Compute the intersection over union, float64 [n, m], of boxes [n, 4] and [m, 4], each (x, y, width, height)."""
     a, b = first[:, None].astype(np.float64), second[None].astype(np.float64)
     corner = np.maximum(a[..., :2], b[..., :2])
     sides = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]) - corner

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph with its operators in the order in which the maps of one frame need the smallest arena."""
+"""Reorders a graph's operators so that the feature maps of one frame need the smallest arena."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Operator
 from cacheinf_ros.memory import OperatorUse, TensorRecord, aligned, least_for_offsets, smallest_order
 
-_SEARCH_S = 1.0  # for the arena of each order
+_SEARCH_S = 1.0  # seconds of search for the arena of each order
 
 
 def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
-    """Put the operators in another order where that saves memory, each after those whose results it reads.
+    """Reorder the operators where that saves memory; each stays behind those whose results it reads.
 
-    What a frame computes is the same bit for bit. The exact placement of both orders decides; the graph's own stays
-    where the other one is no better, or where maps would lie in other ones.
+    A frame's results stay the same bit for bit. Both orders are compared by their exact memory placement; the graph's
+    own order stays where the other one is no better, or would change which maps lie inside which others.
     """
     layout = lay_out(graph)
     records = records_of(layout, caching)
@@ -42,12 +42,12 @@ def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
 
 
 def records_of(layout: Layout, caching: Caching) -> list[TensorRecord]:
-    """When each map is alive that lives within a frame, as the engine executes the graph."""
+    """Return the lifetime of each map that lives only within a frame, as the engine executes the graph."""
     return lifetimes(Planner(layout).plan(caching).steps, layout, caching)
 
 
 def _uses(layout: Layout, caching: Caching) -> tuple[list[OperatorUse], list[int]]:
-    """What each of the layout's operators needs, and bytes of the maps that live within a frame."""
+    """Return what each of the layout's operators needs, and the bytes of each map that lives only within a frame."""
     makers = {operator.output: index for index, operator in enumerate(layout.operators)}
     roots = sorted(caching.dropped)
     number = {name: index for index, name in enumerate(roots)}
@@ -65,7 +65,7 @@ def _uses(layout: Layout, caching: Caching) -> tuple[list[OperatorUse], list[int
 
 
 def _reordered(graph: Graph, outputs: Iterable[str]) -> Graph:
-    """The graph's operators as these outputs want them; those that only views stand for, as soon as they are read."""
+    """Put operators in the order of these outputs; those that became views come just before their first reader."""
     makers = {operator.output: operator for operator in graph.operators}
     placed: dict[str, Operator] = {}
 

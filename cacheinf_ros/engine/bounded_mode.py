@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bounded mode of an engine: what is held back within the promise, and the audit of it."""
+"""Bounded mode of an engine: holds small changes back within the promise, and audits the error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cacheinf_ros.geometry import KeyframeWindow, look_through
 from cacheinf_ros.mode import Mode
 
 Image = NDArray[np.uint8]
-_PATIENCE = 3.0  # times the frames between audits
+_PATIENCE = 3.0  # an audit is overdue after this many times the interval between audits
 
 
 class Compute(Protocol):
@@ -31,18 +31,18 @@ class Compute(Protocol):
     def __call__(
         self, *, outside: Border = Border.NONE, refresh: bool, division: Division | None = None
     ) -> dict[str, torch.Tensor]:
-        """The outputs, by name; valid until the next run. See :meth:`Program.execute`."""
+        """Return the outputs by name, valid until the next run; see :meth:`Program.execute`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CachedFrame:
-    """What the cache holds: the engine writes it, bounded mode checks it.
+    """The state of an engine's cache: the engine writes it, bounded mode checks it.
 
     Attributes:
-        program: has the feature maps.
-        compute: runs it, see :class:`Compute`.
-        input: has the composed image that they were computed from.
-        keyframe: how the last frame lies on that image.
+        program: holds the feature maps.
+        compute: runs the program, see :class:`Compute`.
+        input: holds the composed image that the feature maps were computed from.
+        keyframe: how the last frame lies on the composed image.
         frame: uint8 [height, width, 3] at the model's size: the last frame, while the camera moves.
         is_whole: whether the last frame was computed to its end; else nothing can be reused.
     """
@@ -55,33 +55,37 @@ class CachedFrame:
     is_whole: bool = False
 
     def write_all(self, image: Image) -> None:
-        """Have everything that an image leads to computed next: see :meth:`InputWriter.write`."""
+        """Write an image whose pixels all count as changed in the next run; see :meth:`InputWriter.write_all`."""
         self.input.write_all(image, self.program.changed_input)
 
     def dense(self, image: Image) -> list[torch.Tensor]:
-        """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
+        """Compute the exact outputs for an image at the model's size, which the cache then holds.
+
+        The outputs are valid until the next run.
+        """
         self.write_all(image)
         return list(self.compute(refresh=True).values())
 
     def recomputed(self) -> list[torch.Tensor]:
-        """The exact outputs for what the cache stands for; valid until the next run."""
+        """Compute the exact outputs for the image that the cache stands for; they are valid until the next run."""
         self.input.write_composed(self.program.changed_input)
         return list(self.compute(refresh=True).values())
 
 
 class BoundedMode:
-    """Sets an engine's thresholds, and compares its outputs with exact ones now and then.
+    """Sets an engine's delta thresholds, and from time to time compares its outputs with exact ones.
 
-    In other modes it holds nothing back, and there is nothing to audit.
+    In other modes nothing is held back, and there is nothing to audit.
     """
 
     def __init__(self, cached: CachedFrame, input_name: str, config: EngineConfig) -> None:
-        """Hold nothing back until there is a calibration.
+        """Start without a calibration: until there is one, nothing is held back.
 
         Args:
-            cached: what the engine holds. The engine itself is not known here: it is to go with who had it made.
-            input_name: of the graph's input, whose pixels may be held back too.
-            config: the promise.
+            cached: the state of the engine's cache. There is no reference to the engine, so that it is freed with its
+                owner.
+            input_name: name of the graph's input, whose pixels may be held back too.
+            config: states the promise.
         """
         self._cached = cached
         self._input_name = input_name
@@ -91,36 +95,36 @@ class BoundedMode:
 
     @property
     def calibration(self) -> Calibration | None:
-        """What it goes by; None: it was not calibrated, and is exact."""
+        """The calibration in use; None: there is none yet, and results are exact."""
         return self._auditor.calibration
 
     @property
     def audit_due(self) -> bool:
-        """Whether it should check its error with a dense frame, when there is time."""
+        """Whether the error should be checked with a dense frame as soon as there is time."""
         return self._can_audit and self._auditor.is_due(self._config)
 
     @property
     def audit_overdue(self) -> bool:
-        """Whether that must not wait any longer."""
+        """Whether an audit must not be put off any longer."""
         return self._can_audit and self._auditor.is_due(self._config, patience=_PATIENCE)
 
     @property
     def _can_audit(self) -> bool:
-        """Whether there is a promise, and what is to be checked."""
+        """Whether there is a promise, and a complete frame in the cache to check it on."""
         return self._config.mode is Mode.BOUNDED and self._cached.is_whole
 
     def configure(self, config: EngineConfig) -> None:
-        """Take over another promise, or mode."""
+        """Apply a configuration, which may change the promise or the mode."""
         self._config = config
         self._apply_thresholds()
 
     def use(self, calibration: Calibration) -> None:
-        """Go by a calibration from now on."""
+        """Use a calibration from now on."""
         self._auditor.calibration = calibration
         self._apply_thresholds()
 
     def count(self, outputs: Sequence[torch.Tensor], *, refreshed: bool) -> None:
-        """Take note of a frame in this mode; ``refreshed``: it was computed densely."""
+        """Count a frame in this mode; ``refreshed`` says whether it was computed densely."""
         self._auditor.count(outputs, refreshed=refreshed)
 
     def moved(self, shift: tuple[int, int]) -> None:
@@ -129,9 +133,10 @@ class BoundedMode:
 
     @torch.inference_mode()
     def audit(self) -> Audit | None:
-        """Compute what the cache stands for densely and compare: the check on the promise.
+        """Check the promise: compute the image that the cache stands for densely, and compare the outputs.
 
-        The cache is refreshed; where the promise was broken, thresholds are tightened. None: there is nothing to audit.
+        The cache is refreshed by this; where the promise was broken, thresholds are tightened. Returns None where there
+        is nothing to audit.
         """
         cached = self._cached
         if not cached.is_whole or self._auditor.calibration is None:
@@ -145,7 +150,7 @@ class BoundedMode:
         return audit
 
     def _motion_error(self, calibration: Calibration) -> float:
-        """What it costs to see the last frame from the keyframe; the cache then holds that frame."""
+        """Measure the error of seeing the last frame from the keyframe; the cache then holds that frame."""
         motion, frame = self._cached.keyframe.motion, self._cached.frame
         outputs = self._cached.dense(look_through(frame, motion))
         seen = [move_output(value.cpu().numpy().copy(), motion, self._size) for value in outputs]

@@ -18,7 +18,7 @@ from cacheinf_ros.memory import MIB, aligned
 Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 64  # bytes: a cache line
 _HUGE_PAGE = 1 << 21  # bytes
-_BEHIND = 64  # bytes that kernels may read behind the last value
+_BEHIND = 64  # bytes that kernels may read beyond the last value
 _UNSEEN = 1e18  # far from every value; its square is still a number
 _UNSEEN_HALF = 6e4  # as far as float16 goes
 
@@ -28,9 +28,9 @@ class MapBuffer:
     """A feature map, possibly a range of channels of a wider one.
 
     Attributes:
-        pixels: floats, or uint8: levels, [height * width, channels]; stride(0) is the pitch.
+        pixels: [height * width, channels], floats, or uint8 where they are levels; stride(0) is the pitch.
         size: (height, width).
-        levels: what levels stand for; None: there are none.
+        levels: what the levels stand for; None: the map holds floats.
     """
 
     pixels: torch.Tensor
@@ -39,14 +39,14 @@ class MapBuffer:
 
     @classmethod
     def allocate(cls, size: Size, channels: int, device: torch.device, levels: Levels | None = None) -> MapBuffer:
-        """A zeroed map of its own, of levels or of float32, aligned to cache lines."""
+        """Allocate a zeroed map of levels or float32 in memory of its own, aligned to cache lines."""
         shape = MapShape(size=size, channels=channels, levels=levels)
         block = torch.zeros(shape.bytes + _ALIGNMENT + _BEHIND, dtype=torch.uint8, device=device)
         return cls.at(block, -block.data_ptr() % _ALIGNMENT, shape)
 
     @classmethod
     def at(cls, block: torch.Tensor, offset: int, shape: MapShape) -> MapBuffer:
-        """A map in a block of memory, uint8, from this byte on."""
+        """Place a map in a block of memory, uint8, from a byte offset on."""
         values = block[offset : offset + shape.bytes].view(shape.dtype)
         return cls(pixels=values.view(-1, shape.channels), size=shape.size, levels=shape.levels)
 
@@ -62,7 +62,7 @@ class MapBuffer:
 
     @property
     def image(self) -> torch.Tensor:
-        """[1, channels, height, width], a view in channels_last order."""
+        """The map as a tensor [1, channels, height, width], a view in channels_last order."""
         return self.pixels.unflatten(0, self.size).permute(2, 0, 1).unsqueeze(0)
 
     def move(self, dx: int, dy: int) -> None:
@@ -70,7 +70,7 @@ class MapBuffer:
         move_pixels(self.pixels.unflatten(0, self.size), dx, dy)
 
     def expose(self, dx: int, dy: int) -> None:
-        """Mark what entered in such a move, so that no comparison holds its change back."""
+        """Mark the pixels that entered in a move by (dx, dy), so that no comparison holds their change back."""
         image, (height, width) = self.pixels.unflatten(0, self.size), self.size
         unseen = _UNSEEN_HALF if self.pixels.dtype is torch.float16 else _UNSEEN
         image[: max(0, dy)] = image[height - max(0, -dy) :] = unseen
@@ -79,12 +79,12 @@ class MapBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapShape:
-    """What a map needs of memory.
+    """The size and the type of a map, which say how much memory it needs.
 
     Attributes:
         size: (height, width).
-        levels: what levels stand for; None: it holds floats.
-        floats: the type of floats.
+        levels: what the levels stand for; None: the map holds floats.
+        floats: the type of the floats, where the map holds floats.
     """
 
     size: Size
@@ -94,37 +94,37 @@ class MapShape:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of a value."""
+        """The dtype of the map's values."""
         return self.floats if self.levels is None else torch.uint8
 
     @property
     def bytes(self) -> int:
-        """How many it takes."""
+        """The number of bytes that the map takes."""
         return self.size[0] * self.size[1] * self.channels * self.dtype.itemsize
 
 
 def allocate_maps(shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
-    """Zeroed maps, aligned to cache lines, behind one another in one block."""
+    """Allocate zeroed maps, aligned to cache lines, one behind the other in one block."""
     sizes = [aligned(shape.bytes, _ALIGNMENT) for shape in shapes]
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     return maps_at([0, *ends[:-1]], ends[-1], shapes, device) if shapes else []
 
 
 def maps_at(offsets: Sequence[int], size: int, shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
-    """Maps at these offsets of one block of ``size`` bytes; they may overlap."""
+    """Allocate a zeroed block of ``size`` bytes, and place maps at these offsets; they may overlap."""
     block = _zeros(size + _BEHIND, device)
     return [MapBuffer.at(block, offset, shape) for offset, shape in zip(offsets, shapes, strict=True)]
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:
-    """uint8 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
+    """Allocate zeros, uint8 [count]; on the CPU in huge pages where there are some, as maps are read all over."""
     if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.zeros(count, dtype=torch.uint8, device=device)
     try:
         memory = mmap.mmap(-1, aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"no room for {count / MIB:.0f} MiB of feature maps") from error
-    with suppress(OSError):  # a kernel without them: the same in small pages
+    with suppress(OSError):  # a kernel without huge pages uses small ones
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.uint8, count=count)
 

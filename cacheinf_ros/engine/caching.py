@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which feature maps outlive a frame."""
+"""The choice of the feature maps that are kept between frames."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cacheinf_ros.graph.ir import Global
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caching:
-    """What is kept between frames; the rest is computed where what is kept needs it (CacheInf section 4.2).
+    """Which maps are kept between frames; others are computed where a kept map needs them (CacheInf section 4.2).
 
     Attributes:
-        dropped: the maps that live only within a frame, of those in :func:`droppable`.
-        dense: everything is computed when anything changes.
+        dropped: the maps, out of :func:`droppable`, that live only within a frame.
+        dense: whether everything is computed when anything changes.
     """
 
     dropped: frozenset[str] = frozenset()
@@ -23,19 +23,19 @@ class Caching:
 
     @classmethod
     def nothing(cls, layout: Layout) -> Caching:
-        """Dense execution."""
+        """Keep only the maps that must be kept, and compute everything: dense execution."""
         return cls(dropped=frozenset(droppable(layout)), dense=True)
 
 
 EVERYTHING = Caching()
-"""Every map is kept."""
+"""The caching that keeps every map."""
 
 
 def droppable(layout: Layout) -> tuple[str, ...]:
-    """The maps that need not outlive a frame, in the order in which they are computed.
+    """List the maps that need not outlive a frame, in the order in which they are computed.
 
-    Not the graph's input and its outputs, and not what global operators read or return: their results may share its
-    memory. Nor maps of one pixel, which save nothing.
+    The list leaves out the graph's input and outputs, and what global operators read or return, as a result may share
+    the memory of what was read. It also leaves out maps of one pixel, which save nothing.
     """
     graph = layout.graph
     ends = [graph.input, *(tensor for _, tensor in graph.outputs)]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a model to a program that keeps between frames what the configuration asks for."""
+"""Compiles a model into a program that keeps between frames what the configuration asks for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import load_or_choose
 from cacheinf_ros.graph import Model
 
-if TYPE_CHECKING:  # it needs Triton
+if TYPE_CHECKING:  # the module needs Triton
     from cacheinf_ros.engine.gpu.camera_batch import CameraSeat
 
 _log = logging.getLogger(__name__)
@@ -36,12 +36,13 @@ def compile_program(
     side: Side | None = None,
     cameras: int = 1,
 ) -> tuple[Program, CostModel]:
-    """Compile a model, with what its operators cost on this machine: known from an earlier start, or measured now.
+    """Compile a model, and return its operators' cost on this machine: stored by an earlier start, or measured now.
 
     Args:
         caching: what to keep between frames; None: what the configuration asks for.
         side: see :class:`Program`. Operators then keep the model's order, so that both machines have the same.
-        cameras: of how many, each with a program, a GPU computes the frames together; with a ``side`` of none.
+        cameras: how many cameras' frames, each with a program of its own, a GPU computes together; used only where
+            ``side`` is None.
 
     Raises:
         EngineError: caches are to be merged, and nothing is known of what operators cost.
@@ -66,7 +67,7 @@ def compile_program(
 
 @torch.inference_mode()
 def chosen_caching(model: Model, config: EngineConfig) -> Caching:
-    """What :func:`compile_program` keeps where it is told nothing else; fails as it does."""
+    """Return what :func:`compile_program` keeps where it is given no ``caching``; raises the same errors."""
     model, backend = executed_model(model, config)
     caching = _caching_without_cost(model, config)
     if caching is not None:
@@ -75,17 +76,17 @@ def chosen_caching(model: Model, config: EngineConfig) -> Caching:
 
 
 def _caching_without_cost(model: Model, config: EngineConfig) -> Caching | None:
-    """What the configuration asks to keep; None: that depends on what operators cost."""
+    """Return what the configuration asks to keep; None where that depends on what operators cost."""
     if config.cache is Cache.ALL and config.cache_budget_mb < 0:
         return EVERYTHING
     return Caching.nothing(lay_out(model.graph)) if config.cache_budget_mb == 0 else None
 
 
 def _seat(model: Model, config: EngineConfig, backend: Backend, caching: Caching, cameras: int) -> CameraSeat | None:
-    """A place among the cameras that this model is computed for together, where the backend can do that."""
+    """Take a seat among the cameras that this model is computed for together; None where the backend cannot do that."""
     try:
         from cacheinf_ros.engine.gpu.camera_batch import seat_of
-    except ImportError:  # no Triton, which the choice of the backend has told
+    except ImportError:  # no Triton: choosing the backend has logged that already
         seat = None
     else:
         seat = seat_of(model, backend, caching, cameras, debug_memory=config.debug_memory)

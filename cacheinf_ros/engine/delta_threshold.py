@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 POOLING = (1, 2, 3, 2, 1)
-"""Weights of neighbours, in a line and in a column, for :attr:`Criterion.POOLED_ENERGY`."""
+"""The weights of neighbouring pixels, along a row and along a column, for :attr:`Criterion.POOLED_ENERGY`."""
 
 
 class Criterion(Enum):
@@ -25,8 +25,10 @@ class Criterion(Enum):
     ENERGY = "energy"
     """The square root of the sum of (weight * change)**2."""
     POOLED_ENERGY = "pooled energy"
-    """As energy, the squares averaged over 5x5 computed pixels, weights falling linearly. A change of one pixel, as
-    noise makes, is held back, and what is passed on lies together, so that the next window makes less of it."""
+    """Like ENERGY, with the squares averaged over 5x5 computed pixels, weights falling linearly.
+
+    A change of a single pixel, such as noise, is held back, and the pixels that are passed on lie together, so that the
+    next window spreads them less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +36,7 @@ class DeltaThreshold:
     """When the change of a pixel of one tensor is too small to matter.
 
     Attributes:
-        threshold: changes up to it are held back; of what an operator computes none is where it is negative.
+        threshold: changes up to this value are held back; where it is negative, all that was computed is passed on.
         weight: float32 [channels], how much each channel matters; None: all 1.
     """
 
@@ -44,7 +46,7 @@ class DeltaThreshold:
 
     @property
     def squared_threshold(self) -> float:
-        """What sums of squares are compared with: it keeps its sign."""
+        """The threshold for sums of squares: the threshold squared, with its sign kept."""
         return self.threshold * abs(self.threshold)
 
     def passes(
@@ -54,7 +56,7 @@ class DeltaThreshold:
         rows: NDArray[np.int64],
         size: tuple[int, int],
     ) -> NDArray[np.bool_]:
-        """bool [n]: whether pixels [n, channels] of a map changed by more than the threshold.
+        """Tell which pixels [n, channels] of a map changed by more than the threshold; bool [n].
 
         Args:
             rows: [n], indices of the pixels in a map of ``size`` (height, width).
@@ -69,7 +71,7 @@ class DeltaThreshold:
         return np.asarray(change > self.threshold)
 
     def change(self, computed: NDArray[np.float32], old: NDArray[np.float32]) -> NDArray[np.float32]:
-        """float32 [n]: the change of pixels [n, channels], each for itself."""
+        """Compute the change of pixels [n, channels], each without its neighbours; float32 [n]."""
         weighted = np.abs(computed - old)
         if self.weight is not None:
             weighted = weighted * self.weight
@@ -79,4 +81,4 @@ class DeltaThreshold:
 
 
 NOTHING_CHANGED = DeltaThreshold(threshold=0.0)
-"""Holds back only what did not change at all: no error."""
+"""The threshold that holds back only pixels that did not change at all, and so causes no error."""

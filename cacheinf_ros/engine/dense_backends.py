@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that are installed, each with a model prepared for it: what a cache must beat, or give way to."""
+"""Prepares a model for each dense engine that is installed, and measures it: what a cache must beat, or give way to."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from cacheinf_ros.graph import DenseGraph, Model, Scales, Shared
 
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
-"""float32 [1, 3, height, width] -> outputs, in the model's order."""
+"""Computes a model's outputs, in the model's order, from its input, float32 [1, 3, height, width]."""
 InInt8: TypeAlias = bytes | Scales
-"""A model quantised: as an ONNX file for other engines, or scales for ours."""
-_NEARLY = 2.0  # times the time of the fastest
+"""A quantised model: an ONNX file for other engines, or scales for our own."""
+_NEARLY = 2.0  # backends up to this many times slower than the fastest are nearly as fast
 CLEARLY = 0.9
-"""Share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
-_ROUNDS = 6  # of measuring, after one that does not count
+"""The share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
+_ROUNDS = 6  # measured rounds, after one that does not count
 _UNCOUNTED_ON_GPU = 5  # rounds: kernels are compiled in the first, and the fourth is captured as a graph
 
 
 class Backend(Enum):
-    """Where dense frames can be computed; ``OWN`` are the engine's kernels, without a cache."""
+    """The engines that can compute dense frames; ``OWN`` stands for this package's own kernels, without a cache."""
 
     OWN = "cacheinf"
     TORCH = "torch"
@@ -64,12 +64,12 @@ class Backend(Enum):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it computes on the device that it is prepared for; the others on the CPU."""
+        """Whether the backend computes on the device that it is prepared for; the others compute on the CPU."""
         return self in _ON_GPU
 
     @property
     def precision(self) -> DensePrecision:
-        """What it computes with."""
+        """The precision that the backend computes in."""
         return _LOWER.get(self, DensePrecision.FLOAT32)
 
 
@@ -80,7 +80,7 @@ _LOWER = {
     Backend.OPENVINO_INT8: DensePrecision.INT8,
     Backend.ONNXRUNTIME_INT8: DensePrecision.INT8,
     Backend.OWN_INT8: DensePrecision.INT8,
-    Backend.TORCH_CUDA_TF32: DensePrecision.FLOAT16,  # as many bits of mantissa
+    Backend.TORCH_CUDA_TF32: DensePrecision.FLOAT16,  # TF32 has as many bits of mantissa as float16
     Backend.TORCH_CUDA_FLOAT16: DensePrecision.FLOAT16,
     Backend.TORCH_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
     Backend.OWN_CUDA_FLOAT16: DensePrecision.FLOAT16,
@@ -97,7 +97,7 @@ _TORCH_ON_GPU = {
 
 
 def backends_for(device: str, *precisions: DensePrecision) -> tuple[Backend, ...]:
-    """The backends that compute in these precisions where an engine on this device does."""
+    """List the backends of these precisions that compute where an engine on this device does: GPU or CPU."""
     on_gpu = torch.device(device).type == "cuda"
     return tuple(backend for backend in Backend if backend.on_gpu == on_gpu and backend.precision in precisions)
 
@@ -108,7 +108,7 @@ FULL_PRECISION = backends_for("cpu", DensePrecision.FLOAT32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A model prepared for one of them: ``run(read(frame))`` computes its outputs.
+    """A model prepared for one backend: ``run(read(frame))`` computes its outputs.
 
     Attributes:
         read: prepares a frame, uint8 [height, width, 3], BGR.
@@ -121,12 +121,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseBackend(Prepared):
-    """One that was measured.
+    """A prepared backend whose speed was measured.
 
     Attributes:
-        name: for reports.
-        precision: it computes in.
-        milliseconds: of a frame on this machine.
+        name: the name for reports.
+        precision: the precision that the backend computes in.
+        milliseconds: the time that a frame takes on this machine.
     """
 
     name: str
@@ -142,7 +142,7 @@ def fastest_backends(
     torch is always there; what is not installed, or cannot run the model, is named in the log.
 
     Args:
-        device: of backends on a GPU.
+        device: the device of backends that compute on a GPU.
 
     Returns:
         the fastest first, then those that are nearly as fast: which one is under load only use can tell.
@@ -172,7 +172,7 @@ def faster_backends(
     Args:
         full: the fastest of those that compute in float32.
         int8: the model quantised, see :func:`prepare`.
-        device: of backends on a GPU.
+        device: the device of backends that compute on a GPU.
 
     Returns:
         the most precise first, each clearly faster than all before it.
@@ -180,7 +180,7 @@ def faster_backends(
     found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, int8, device))}
     if not found:
         return ()
-    # one of its own, as the other may be in use in another thread, and runs only once at a time
+    # prepared anew, as ``full`` may be in use in another thread, and can run only once at a time
     runs = {Backend(full.name): prepare(Backend(full.name), model, threads, device=device), **found}
     # the least, not the median: what else the machine does now should not decide for as long as the node runs
     took_ms = {backend: min(values) for backend, values in _measured(runs, model.input_size).items()}
@@ -226,7 +226,7 @@ def prepare(backend: Backend, model: Model, threads: int, int8: InInt8 | None = 
     Args:
         int8: the model quantised, for a backend of int8: scales for ``OWN_INT8``, for the others what
             :func:`cacheinf_ros.engine.int8_content.int8_content` makes.
-        device: of backends on a GPU; in tests the CPU.
+        device: the device of backends that compute on a GPU; in tests, the CPU.
     """
     if backend in _OWN:
         scales = int8 if isinstance(int8, Scales) else None
@@ -262,7 +262,7 @@ def run_by_torch(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Dense:
-    """Prepare a torch module, which lies on the device in this type; with torch's own number of threads."""
+    """Prepare a torch module that is on the device in this dtype already; torch's own number of threads is used."""
 
     @torch.inference_mode()
     def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
@@ -274,7 +274,7 @@ def run_by_torch(
 
 
 def run_by_tensorrt(model: Model, threads: int, device: str) -> Dense:
-    """Prepare a model for TensorRT in float16, by ONNX Runtime; raises where that cannot be."""
+    """Prepare a model for TensorRT in float16; raises the errors of :func:`onnxruntime_on_tensorrt`."""
     return _by_session(Shared(None, onnxruntime_on_tensorrt(onnx_content(model), threads, torch.device(device))))
 
 
@@ -289,13 +289,13 @@ def run_by_openvino(content: bytes, threads: int) -> Dense:
 
 
 def _by_session(session: Shared[Any]) -> Dense:
-    """A session may run in several threads at once."""
+    """Return a function that runs a session of ONNX Runtime, which several threads may run at once."""
     name = session.value.get_inputs()[0].name
     return lambda image: list(session.value.run(None, {name: image}))
 
 
 def _by_request(compiled: Shared[Any]) -> Dense:
-    """A compiled model may run in several threads at once, by a request for each."""
+    """Return a function that runs a compiled model by its own request, as several threads may run the model."""
     request = compiled.value.create_infer_request()
 
     def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
@@ -306,7 +306,7 @@ def _by_request(compiled: Shared[Any]) -> Dense:
 
 
 def _measured(backends: Mapping[Backend, Prepared], size: tuple[int, int]) -> dict[Backend, list[float]]:
-    """Milliseconds of some runs of each on a frame of the model's size, measured in turn.
+    """Measure the milliseconds of some runs of each backend, in turn, on a frame of the model's size.
 
     Outputs are on the CPU when a run ends, so a GPU has been waited for.
     """

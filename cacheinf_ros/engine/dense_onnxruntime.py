@@ -11,7 +11,7 @@ import torch
 _ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
 _SPIN_US = "1000"
 """Microseconds that workers spin for the next operator. By default they go on for 40 to 55 ms after a frame: at 30 Hz a
-processor does nothing else, without a frame being faster for it (measured)."""
+processor does nothing else, and frames are no faster for it (measured)."""
 _CPU, _CUDA, _TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 
 
@@ -39,7 +39,7 @@ def onnxruntime_on_tensorrt(content: bytes, threads: int, device: torch.device) 
 
 
 def _session_on(device: torch.device, content: bytes, threads: int, providers: dict[str, dict[str, str]]) -> Any:
-    """Open a session with providers for a CUDA device; the first must be there, the others do what it cannot."""
+    """Open a session with providers for a CUDA device; the first must exist, the others run what it cannot."""
     import onnxruntime
 
     first = next(iter(providers))

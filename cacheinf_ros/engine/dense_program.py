@@ -19,7 +19,7 @@ from cacheinf_ros.graph import Model, Scales
 
 
 class DenseProgram:
-    """A model compiled for dense execution. For one thread at a time."""
+    """A model compiled for dense execution; only one thread may use it at a time."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class DenseProgram:
         device: str = "cpu",
         scales: Scales | None = None,
     ) -> None:
-        """Compile; packed weights are shared with the model's engines.
+        """Compile the model; packed weights are shared with the model's engines.
 
-        What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
+        The cost of its operators, and so the fastest kernel of each, is measured where no engine has done so.
 
         Args:
-            scales: in int8, of a model that has none of its own; None: those that ``cacheinf quantise`` kept.
+            scales: for int8, the scales of a model without its own; None: those that ``cacheinf quantise`` stored.
 
         Raises:
             NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.
@@ -51,7 +51,7 @@ class DenseProgram:
 
     @torch.inference_mode()
     def read(self, frame: NDArray[np.uint8]) -> None:
-        """Write a frame, uint8 [height, width, 3], BGR, to where :meth:`run` starts from."""
+        """Write a frame, uint8 [height, width, 3], BGR, into the input that :meth:`run` starts from."""
         self._input.write_all(self._input.fit(frame), self._program.changed_input)
 
     @torch.inference_mode()

@@ -20,7 +20,7 @@ _WARM_UP = 3  # runs before one is captured, in which cuDNN chooses its kernels
 
 
 class TorchOnDevice:
-    """A graph in plain torch, channels_last; on a GPU captured as one CUDA graph, where that can be."""
+    """A graph in plain torch, channels_last; on a GPU captured as one CUDA graph, where that is possible."""
 
     def __init__(
         self, graph: Graph, device: torch.device, dtype: torch.dtype = torch.float32, *, rounds: bool = False
@@ -28,7 +28,7 @@ class TorchOnDevice:
         """Put the weights on the device.
 
         Args:
-            dtype: of weights and maps.
+            dtype: the type of weights and maps.
             rounds: whether convolutions may round float32 factors to TF32.
         """
         height, width = graph.tensors[graph.input].shape[2:]
@@ -42,7 +42,7 @@ class TorchOnDevice:
 
     @torch.inference_mode()
     def __call__(self, image: NDArray[np.float32]) -> list[NDArray[Any]]:
-        """Compute the outputs, in the graph's order, on the CPU: it has waited for the device by then."""
+        """Compute the outputs, in the graph's order; they are on the CPU, so the device has been waited for."""
         self._image.copy_(torch.from_numpy(image))
         if self._graph is None:
             self._compute()
@@ -66,7 +66,7 @@ class TorchOnDevice:
 
 
 def _constants_on(graph: Graph, device: torch.device) -> Graph:
-    """The graph with the constants of its calls on a device; weights follow with the modules that hold them."""
+    """Put the constants of a graph's calls on a device; weights follow with the modules that hold them."""
     operators = tuple(
         replace(
             operator,
@@ -81,5 +81,5 @@ def _constants_on(graph: Graph, device: torch.device) -> Graph:
 
 
 def as_array(value: torch.Tensor) -> NDArray[Any]:
-    """On the CPU; numpy has no bfloat16, and whoever judges outputs expects float32."""
+    """Return the tensor as an array, floats as float32: callers expect that, and numpy has no bfloat16."""
     return (value.float() if value.is_floating_point() else value).cpu().numpy()

@@ -40,9 +40,9 @@ class Engine:
     """A model with its cached feature maps. Not thread-safe; two engines are independent.
 
     Attributes:
-        cost: what the model's operators take on this machine.
+        cost: how long the model's operators take on this machine.
         shared: how frames are shared with a server; None: there is none.
-        bounded: what is held back in mode ``bounded``, and the audit of it.
+        bounded: holds changes back in mode ``bounded``, and audits the error.
     """
 
     def __init__(
@@ -58,11 +58,12 @@ class Engine:
 
         Args:
             caching: what to keep between frames; None: what the configuration asks for.
-            with_server: whether a server may compute a part of frames; then alone.
+            with_server: whether a server may compute a part of frames; the engine is then computed alone, without those
+                of other ``cameras``.
             cameras: how many engines of the model a GPU computes together, each in a thread of its own.
 
         Raises:
-            EngineError: the configuration asks for what cannot be.
+            EngineError: the configuration asks for something impossible.
         """
         executed, backend = executed_model(model, config)
         self.model = model
@@ -98,26 +99,26 @@ class Engine:
 
     @property
     def config(self) -> EngineConfig:
-        """What was given last."""
+        """The configuration that was given last."""
         return self._config
 
     @property
     def cache_bytes(self) -> int:
-        """Memory of the feature maps that are kept between frames."""
+        """The bytes of the feature maps that are kept between frames."""
         return self.program.maps.cache_bytes
 
     @property
     def arena_bytes(self) -> int:
-        """Memory in which the others lie, each while it is needed."""
+        """The bytes of the arena in which all other feature maps lie, each while it is needed."""
         return self.program.maps.arena_bytes
 
     @property
     def composed(self) -> Image:
-        """uint8 [height, width, 3] at the model's size, a copy: the keyframe, what exact execution would start from."""
+        """A copy of the keyframe, uint8 [height, width, 3] at the model's size: where exact execution would start."""
         return self._input.composed.copy()
 
     def configure(self, config: EngineConfig) -> None:
-        """Take over the parameters that may change between frames: all that is live."""
+        """Apply the parameters that may change between frames: all those that are live."""
         self._config = config
         self.bounded.configure(config)
 
@@ -133,7 +134,7 @@ class Engine:
             image: uint8 [height, width, 3], BGR.
             cache_map: what of the frame is reusable, relative to the frame composed by the runs before;
                 None: nothing.
-            peer: to share the work with; where that fails, and in mode ``deepcache``, it is done here.
+            peer: the server to share the work with; where that fails, and in mode ``deepcache``, all is done here.
 
         Raises:
             EngineError: the frame or its map is unusable; the cache is then empty.
@@ -142,10 +143,10 @@ class Engine:
             return self._run(image, cache_map, peer)
 
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
-        """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
+        """Find out on frames of the user's stream, in their order, which changes bounded mode may hold back.
 
-        The cache is forgotten. Takes seconds to minutes; :func:`calibrate` and :meth:`BoundedMode.use` do it beside the
-        engine.
+        The cache is emptied. This takes seconds to minutes; with :func:`calibrate` and :meth:`BoundedMode.use` the
+        engine can go on meanwhile.
 
         Raises:
             EngineError: there are fewer than two frames, or they are unusable.
@@ -156,7 +157,7 @@ class Engine:
         return calibration
 
     def input_of(self, composed: Image) -> NDArray[np.float32]:
-        """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
+        """Return the input, float32 [1, 3, height, width], that dense execution of a composed image starts from."""
         return self._preprocessor.input(composed)
 
     def _run(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None) -> EngineResult:
@@ -175,7 +176,7 @@ class Engine:
         self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
             self.bounded.count(list(outputs.values()), refreshed=refresh)
-        if division is None and not after_shared:  # then more is computed than has changed
+        if division is None and not after_shared:  # otherwise more is computed than has changed
             self._observe((computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs={name: value.cpu().numpy() for name, value in outputs.items()},
@@ -190,7 +191,7 @@ class Engine:
         )
 
     def _reused(self, image: Image, cache_map: CacheMap | None) -> CacheMap | None:
-        """The map, if the mode can make anything of it."""
+        """Return the cache map if the mode can use it, else None; raises EngineError where its size is another."""
         if cache_map is not None and cache_map.image_size != image.shape[:2]:
             raise EngineError(f"the cache map is for {cache_map.image_size} pixels, the frame has {image.shape[:2]}")
         mode = self._config.mode
@@ -200,7 +201,7 @@ class Engine:
         return cache_map if shifts or mode is Mode.BOUNDED or cache_map.motion.is_none else None
 
     def _enter(self, frame: Image, reused: CacheMap | None) -> _Entry:
-        """Write what a frame changes, where the cache has it."""
+        """Write the pixels that a frame changes to the place where the cache has them."""
         if reused is None:
             return self._enter_anew(frame)
         if self._config.mode is Mode.DEEPCACHE:
@@ -216,7 +217,7 @@ class Engine:
         return self._follow(frame, reused)
 
     def _follow(self, frame: Image, reused: CacheMap) -> _Entry:
-        """Write what a frame changes where it lies on the keyframe, which may have to be moved first."""
+        """Write the pixels that a frame changes where they lie on the keyframe, which may have to be moved first."""
         shift = self._keyframe.follow(self._preprocessor.in_input(reused.motion, reused.image_size))
         if shift is None:
             return self._enter_anew(frame)
@@ -259,7 +260,7 @@ class Engine:
         return self.shared.divide(peer)
 
     def _prefers_dense(self, frame: Image) -> bool:
-        """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
+        """Tell whether the cache would cost more than it saves; if so, mark all of the input as changed."""
         changed = self.program.changed_input
         if not self._config.dense_fallback or not self._switch.prefers_dense(
             lambda: self._input.count(changed) / changed.pixels
@@ -282,7 +283,7 @@ class Engine:
 
 
 def _computing(program: Program, shared: SharedProgram | None) -> Compute:
-    """What runs the program; it does not hold the engine, which is to go with whoever had it made."""
+    """Return a function that runs the program, without a reference to the engine, which is freed with its owner."""
 
     def compute(
         *, outside: Border = Border.NONE, refresh: bool, division: Division | None = None
@@ -299,8 +300,8 @@ class _Entry:
     """How a frame got into the cache.
 
     Attributes:
-        reused: what of it was there already; None: nothing.
-        outside: beside which sides padding counts as changed.
+        reused: the cache map of what was in the cache already; None: nothing was.
+        outside: the sides beside which padding counts as changed.
         shift: see :class:`EngineResult`.
     """
 

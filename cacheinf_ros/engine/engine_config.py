@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How the engine runs."""
+"""The parameters that say how the engine runs."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from cacheinf_ros.mode import Mode
 
 
 class Precision(Enum):
-    """What convolutions multiply."""
+    """The type of numbers that convolutions multiply."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
-    """Feature maps and weights rounded to 8 bits of mantissa, on a CPU but for the first layers': less memory, and
-    faster where the processor multiplies them, with another error; sums and outputs stay float32."""
+    """Feature maps and weights are rounded to 8 bits of mantissa, on a CPU except for those of the first layers. This
+    takes less memory, and is faster where the processor multiplies bfloat16, with an additional error; sums and outputs
+    stay float32."""
     FLOAT16 = "float16"
-    """As BFLOAT16 on a GPU, with 11 bits of mantissa, and no value above 65504. Not on a CPU."""
+    """Like BFLOAT16 on a GPU, with 11 bits of mantissa and no value above 65504; not available on a CPU."""
     INT8 = "int8"
     """Feature maps are levels of 8 bits, with scales from the user's frames (``cacheinf quantise``)."""
 
 
 class DensePrecision(Enum):
-    """How far down other dense engines may go, the most precise first; each allows those before it as well."""
+    """The lowest precision that dense engines may use, the most precise first; each allows those before it as well."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
-    """Post-training quantisation: takes minutes beside the frames once per model, and some memory."""
+    """Post-training quantisation: once per model it takes minutes, during which frames go on, and some memory."""
 
     def allows(self, other: DensePrecision) -> bool:
-        """Whether the other is at least as precise."""
+        """Tell whether the other precision is at least as precise as this one."""
         order = list(DensePrecision)
         return order.index(other) <= order.index(self)
 
     @property
     def loses(self) -> bool:
-        """Whether answers in it differ from those of the network."""
+        """Whether answers in this precision differ from those of the network."""
         return self is not DensePrecision.FLOAT32
 
 
@@ -46,7 +47,7 @@ class Cache(Enum):
     """Which feature maps are kept between frames."""
 
     ALL = "all"
-    """Every one: the fastest, where memory is no concern."""
+    """All of them: the fastest choice, where memory is no concern."""
     MERGED = "merged"
     """As few as cost at most 10 % more time; the others are computed anew where they are needed."""
 

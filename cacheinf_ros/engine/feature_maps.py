@@ -14,15 +14,15 @@ from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
 
-_SEARCH_S = 2.0  # for an arena smaller than what the greedy strategies find, where there may be one
+_SEARCH_S = 2.0  # seconds of search for a smaller arena than the greedy strategies find, where there may be one
 
 
 class FeatureMaps(Mapping[str, MapBuffer]):
-    """Holds all maps by tensor; what is not kept holds something only while a frame needs it.
+    """Holds all maps by tensor; a map that is not kept has valid values only while a frame needs it.
 
     Attributes:
-        kept: those between frames, without what is part of another one.
-        arena_bytes: of the block in which the maps lie that are not kept.
+        kept: the maps that are kept between frames, without those that are part of another one.
+        arena_bytes: the size of the block in which the maps lie that are not kept.
     """
 
     def __init__(
@@ -34,14 +34,15 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         segments: Sequence[Segment] = (),
         cameras: int = 1,
     ) -> None:
-        """Allocate: maps that are kept lie behind one another, the others where the memory planner places them.
+        """Allocate the maps: those that are kept one behind the other, the others where the memory planner places them.
 
         Where its greedy strategies leave room, a smaller arena is searched for :data:`_SEARCH_S` seconds.
 
         Args:
-            lifetimes: when each map is used that is not kept.
-            segments: what is computed strip by strip; of some of its maps there are only as many lines as it needs.
-            cameras: how many there are maps for, those of one tensor below one another: see :meth:`of`.
+            lifetimes: when each map that is not kept is used.
+            segments: the operators that are computed strip by strip; some of their maps have only as many rows as a
+                strip needs.
+            cameras: the number of cameras, whose maps of one tensor lie below one another: see :meth:`of`.
         """
         self._cameras = cameras
         self._layout = layout
@@ -58,7 +59,7 @@ class FeatureMaps(Mapping[str, MapBuffer]):
                 self._view(name)
 
     def of(self, camera: int) -> FeatureMaps:
-        """The maps of one of the cameras, and its part of the arena."""
+        """Return the maps of one of the cameras, with its share of the arena."""
         part = copy(self)
         part._cameras, part.arena_bytes = 1, self.arena_bytes // self._cameras
         part.kept = [buffer.part(camera, self._cameras) for buffer in self.kept]
@@ -67,7 +68,7 @@ class FeatureMaps(Mapping[str, MapBuffer]):
 
     @property
     def cache_bytes(self) -> int:
-        """Memory of the feature maps that are kept."""
+        """The bytes of the feature maps that are kept."""
         return sum(buffer.pixels.numel() * buffer.pixels.element_size() for buffer in self.kept)
 
     def move(self, dx: float, dy: float) -> None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph with conversions where kernels do not read or write the type of floats that a map consists of."""
+"""Adds conversions to a graph where kernels do not read or write the type of floats that a map consists of."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cacheinf_ros.engine.stem import NO_STEM, Stem
 from cacheinf_ros.graph import Graph, renamed
 from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec, free_name
 
-_CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of any type into maps of any type
+_CALLED = (Global, Pointwise)  # torch computes these in float32, from and into maps of any type
 
 
 def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
-    """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
+    """Return the graph as the compiled kernels run it: all that an operator reads and writes is of one type.
 
-    But convolutions outside of the stem read 16 bits, whatever they write: float32 where nobody reads anything else.
-    Tensors keep their names, and all others their types.
+    The exception are convolutions outside of the stem, other than depthwise ones: they read 16 bits whatever they
+    write, and write float32 where nobody reads anything else. Tensors keep their names, and, but for those outputs,
+    their types.
     """
     tensors = dict(graph.tensors)
     for name in _written_in_float32(graph, stem):
@@ -58,7 +59,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
 
 
 def computed_in_float32(graph: Graph) -> list[str]:
-    """The operators that have no kernel on 16 bits, and the convolutions that read float32, by name."""
+    """List the names of the operators that have no kernel for 16 bits, and of the convolutions that read float32."""
     return [
         operator.name
         for operator in graph.operators
@@ -68,7 +69,7 @@ def computed_in_float32(graph: Graph) -> list[str]:
 
 
 def _written_in_float32(graph: Graph, stem: Stem) -> set[str]:
-    """Maps of 16 bits that a convolution writes and that are read as float32 only: nothing is converted then."""
+    """Find the maps of 16 bits that a convolution writes and that are read only as float32: none needs a conversion."""
     read_as: dict[str, set[torch.dtype | None]] = {}
     for operator in graph.operators:
         read = None if isinstance(operator, _CALLED) else _read_type(operator, graph.tensors[operator.output], stem)
@@ -82,7 +83,7 @@ def _written_in_float32(graph: Graph, stem: Stem) -> set[str]:
 
 
 def _read_type(operator: Operator, out: TensorSpec, stem: Stem) -> torch.dtype:
-    """The type of floats in which an operator reads its inputs."""
+    """Return the type of floats in which an operator reads its inputs."""
     match operator:
         case _ if out.name in stem.convolutions:
             return torch.float32

@@ -3,7 +3,7 @@
 
 Moving feature maps with every frame would resample them, or round their motion to their own coarse pixels. So the
 *keyframe*, the model's input as the cache holds it, keeps its place. What is active in a frame is painted where the
-motion (keyframe -> frame) says that it lies on the keyframe, and outputs are led back by the same motion (CacheInf
+motion (keyframe -> frame) says that it lies on the keyframe, and outputs are mapped back by the same motion (CacheInf
 section 4.2, equation 6, applied once at the input and once at the outputs). Execution stays exact for the keyframe.
 When the camera has moved on by whole pixels of the coarsest feature map, all maps move by as much, without any error.
 """
@@ -27,12 +27,12 @@ Size = tuple[int, int]
 
 
 def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
-    """A motion in pixels of the frame, in pixels of the model's input."""
+    """Convert a motion in pixels of the frame to pixels of the model's input."""
     return motion.scaled(input_size[1] / image_size[1], input_size[0] / image_size[0])
 
 
 def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:
-    """Boxes [n, 4], (x, y, width, height), after a motion: their centres move, their sides scale as things there do."""
+    """Move boxes [n, 4], (x, y, width, height), by a motion: centres move, sides scale as the picture does there."""
     if not len(boxes) or motion.is_none:
         return boxes
     centres = np.column_stack([boxes[:, :2] + boxes[:, 2:] / 2, np.ones(len(boxes))])
@@ -45,7 +45,7 @@ def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32
 
 
 def move_points(points: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:
-    """Points [n, 2], (x, y), after a motion."""
+    """Move points [n, 2], (x, y), by a motion."""
     if not len(points) or motion.is_none:
         return points
     moved = np.column_stack([points, np.ones(len(points))]) @ motion.matrix.T
@@ -53,7 +53,7 @@ def move_points(points: NDArray[np.float32], motion: Motion) -> NDArray[np.float
 
 
 def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> NDArray[np.float32]:
-    """A feature map [1, channels, height, width] of the keyframe, as it lies in the frame; bilinear, border continued.
+    """Move a feature map [1, channels, height, width] from the keyframe to the frame; bilinear, border continued.
 
     Args:
         motion: keyframe -> frame, in pixels of the model's input.
@@ -71,7 +71,7 @@ def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> N
 
 
 def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:
-    """Move a map with a class of each pixel, [height, width], as :func:`move_map` does; nearest."""
+    """Move a map of the class of each pixel, [height, width], as :func:`move_map` does, but by nearest neighbour."""
     if motion.is_none:
         return classes
     height, width = classes.shape
@@ -83,19 +83,19 @@ def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size)
 
 
 def shifted(values: NDArray[Any], dx: int, dy: int) -> NDArray[Any]:
-    """[..., height, width] moved right by dx and down by dy whole pixels; the border is continued."""
+    """Move [..., height, width] right by dx and down by dy whole pixels; the border is continued."""
     height, width = values.shape[-2:]
     rows, columns = np.clip(np.arange(height) - dy, 0, height - 1), np.clip(np.arange(width) - dx, 0, width - 1)
     return np.asarray(values[..., rows, :][..., columns])
 
 
 def is_map(values: NDArray[Any]) -> bool:
-    """Whether an output is a feature map: [1, channels, height, width] of more than one pixel."""
+    """Tell whether an output is a feature map: [1, channels, height, width] of more than one pixel."""
     return values.ndim == 4 and values.shape[2] * values.shape[3] > 1
 
 
 def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size) -> NDArray[Any]:
-    """An output after the keyframe was moved by (dx, dy), for which the output moves by whole pixels of its own."""
+    """Move an output along with the keyframe, which moved by (dx, dy): by whole pixels of the output's own."""
     if not is_map(output):
         return output
     height, width = output.shape[2:]
@@ -103,16 +103,16 @@ def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size)
 
 
 def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
-    """An output for the keyframe as one for the frame: feature maps move, by :func:`move_map`; the rest stays."""
+    """Convert an output for the keyframe to the frame: feature maps move by :func:`move_map`, others stay."""
     return output if motion.is_none or not is_map(output) else move_map(output, motion, input_size)
 
 
 def shift_unit(graph: Graph) -> Size | None:
-    """(dy, dx), the smallest shift of the input in pixels by which every feature map moves by whole pixels of its own.
+    """Return (dy, dx), the smallest shift of the input in pixels that moves every map by whole pixels of its own.
 
-    None where there is none: a map's side does not divide the input's, what an operator reads does not move as far as
-    its output (resampling that is not the same everywhere), or an operator reads nothing where its output lies (a
-    dilated kernel of an even size): outputs that enter with a shift would depend on nothing that enters.
+    Returns None where there is none: a map's side does not divide the input's, what an operator reads does not move as
+    far as its output (resampling that is not the same everywhere), or an operator reads nothing where its output lies
+    (a dilated kernel of an even size): outputs that enter with a shift would depend on nothing that enters.
     """
     tensors = graph.tensors
     size = tensors[graph.input].size
@@ -137,7 +137,7 @@ def shift_unit(graph: Graph) -> Size | None:
 
 
 def _reads_its_place(table: TapTable, in_size: Size) -> bool:
-    """Whether every output reads an input pixel that covers a part of what it covers of the picture."""
+    """Tell whether every output reads an input pixel that covers some of the same part of the picture."""
     for taps, side in zip((table.rows, table.columns), in_size, strict=True):
         outputs = np.arange(len(taps))[:, None]
         begins, ends = taps * len(taps), (taps + 1) * len(taps)  # in fractions of a pixel that both sides share
@@ -147,7 +147,7 @@ def _reads_its_place(table: TapTable, in_size: Size) -> bool:
 
 
 def _is_regular(taps: AxisTaps, in_size: int) -> bool:
-    """Whether outputs one period on read inputs one period on with the same weights, but for the borders."""
+    """Tell whether outputs one period on read inputs one period on with the same weights, except at the borders."""
     out_size = taps.out_size
     period_in, period_out = in_size // np.gcd(in_size, out_size), out_size // np.gcd(in_size, out_size)
     index, weight = taps.index.numpy(), taps.weight.numpy()

@@ -17,15 +17,15 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A frame in the model's input.
+    """The place of a frame in the model's input.
 
     Attributes:
         image_size: (height, width) of the frame.
         input_size: (height, width) of the model's input.
-        size: (height, width) of the frame there.
+        size: (height, width) of the frame in the input.
         top, left: pixels of the margin above and on the left.
         scale: pixels of the input per pixel of the frame, across and along.
-        is_frame: whether a pixel of the input is that pixel of the frame.
+        is_frame: whether each pixel of the input is the same pixel of the frame.
     """
 
     image_size: Size
@@ -62,11 +62,11 @@ class Placement:
 
     @property
     def content(self) -> tuple[slice, slice]:
-        """Rows and columns of the input that show the frame."""
+        """The rows and columns of the input that show the frame."""
         return slice(self.top, self.top + self.size[0]), slice(self.left, self.left + self.size[1])
 
     def in_input(self, motion: Motion) -> Motion:
-        """A motion in pixels of the frame, in pixels of the model's input."""
+        """Convert a motion in pixels of the frame to pixels of the model's input."""
         scaled = motion.scaled(*self.scale)
         if (self.top, self.left) == (0, 0) or scaled.shift is not None:
             return scaled
@@ -75,15 +75,15 @@ class Placement:
         return Motion(matrix=matrix / matrix[2, 2])
 
     def points_in_frame(self, points: NDArray[np.float32]) -> NDArray[np.float64]:
-        """[..., 2], (x, y) in pixels of the input, in pixels of the frame."""
+        """Convert points [..., 2], (x, y), from pixels of the input to pixels of the frame."""
         return (points.astype(np.float64) - (self.left, self.top)) / self.scale
 
     def boxes_in_frame(self, boxes: NDArray[np.float32]) -> NDArray[np.float64]:
-        """[n, 4], (x, y, width, height) in pixels of the input, in pixels of the frame."""
+        """Convert boxes [n, 4], (x, y, width, height), from pixels of the input to pixels of the frame."""
         return np.concatenate([self.points_in_frame(boxes[:, :2]), boxes[:, 2:] / self.scale], axis=1)
 
     def map_content(self, size: Size) -> tuple[slice, slice]:
-        """Rows and columns of a map of the whole input with this size that show the frame."""
+        """Return the rows and columns that show the frame in a map of this size, which covers the whole input."""
         spans = []
         for part, whole, cells in zip(self.content, self.input_size, size, strict=True):
             first = min(round(part.start * cells / whole), cells - 1)

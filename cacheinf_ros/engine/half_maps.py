@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph whose feature maps are kept in 16 bits."""
+"""Changes a graph so that its feature maps are kept in 16 bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HALVES = {Precision.FLOAT16: torch.float16, Precision.BFLOAT16: torch.bfloat16}
 
 
 def kept_floats(device: str, precision: Precision) -> torch.dtype:
-    """The type in which engines on a device keep feature maps of floats: float16 on a GPU only.
+    """Return the type in which engines on a device keep feature maps of floats; float16 needs a GPU.
 
     Raises:
         EngineError: the precision is float16, and the device is no GPU.
@@ -34,7 +34,7 @@ def kept_floats(device: str, precision: Precision) -> torch.dtype:
 
 
 def with_maps_in(graph: Graph, floats: torch.dtype, stem: Stem = NO_STEM) -> Graph:
-    """The graph with its feature maps kept in a type of floats, but for its stem, its outputs, and what those lie in.
+    """Return the graph with its maps kept in a type of floats, except its stem, its outputs and the maps they lie in.
 
     Outputs stay float32: decoders read coordinates from them, which 8 bits of mantissa would round to several pixels,
     and what computes them has sums in float32 anyway.

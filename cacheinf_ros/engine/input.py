@@ -44,13 +44,14 @@ class InputWriter(ABC):
 
     @property
     def composed(self) -> Image:
-        """uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact execution
-        would start from it.
+        """The composed image, uint8 [height, width, 3], from which exact execution would start.
+
+        It shows the frame where it was touched, and elsewhere what was there before.
         """
         return self._composed
 
     def fit(self, image: Image) -> Image:
-        """A frame as :meth:`write` takes it: at the model's size, or as it is where that resizes.
+        """Return a frame as :meth:`write` takes it: at the model's size, or unchanged where :meth:`write` resizes.
 
         Raises:
             EngineError: the image is not [height, width, 3] of uint8.
@@ -59,18 +60,19 @@ class InputWriter(ABC):
 
     @abstractmethod
     def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which.
+        """Write the touched pixels that differ from what is there (``everything``: all touched ones), and mark them.
 
         Args:
             image: as :meth:`fit` returns it, or uint8 [height, width, 3] at the model's size.
-            changed: how many pixels it has may be known only to :meth:`count`, until the program has been executed.
+            changed: the set in which written pixels are marked; only :meth:`count` may know how many, until the program
+                has been executed.
         """
 
     @abstractmethod
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
-        """Write, where the camera has moved, the pixels that show, after the motion, any that are touched.
+        """Write, where the camera has moved, each pixel that shows anything touched of the frame after the motion.
 
         Args:
             motion: input -> frame, in pixels of the input.
@@ -79,15 +81,15 @@ class InputWriter(ABC):
 
     @abstractmethod
     def _propagate(self, table: TapTable, blocks: ActiveSet) -> None:
-        """Touch the pixels that read one of the blocks, of which only the mask is right."""
+        """Touch the pixels that read one of the blocks; only the mask of ``blocks`` is valid."""
 
     def set_threshold(self, delta: DeltaThreshold | None) -> None:
-        """What change of a pixel is too small to be passed on; None: none at all. Its criterion must be ENERGY."""
+        """Set which change of a pixel is too small to be passed on; None: none is. The criterion must be ENERGY."""
         self._delta = delta or DeltaThreshold(threshold=0.0, criterion=Criterion.ENERGY)
         assert self._delta.criterion is Criterion.ENERGY
 
     def touch_all(self) -> None:
-        """The whole frame counts."""
+        """Touch all pixels: the whole frame counts."""
         self._touched.fill()
 
     def write_all(self, image: Image, changed: ActiveSet) -> None:
@@ -96,20 +98,20 @@ class InputWriter(ABC):
         self.write(image, changed, everything=True)
 
     def write_composed(self, changed: ActiveSet) -> None:
-        """Write all of what is composed, as a whole frame."""
+        """Write the composed image as a whole frame, all of whose pixels then count as changed."""
         self.write_all(self._composed, changed)
 
     def count(self, changed: ActiveSet) -> int:
-        """How many pixels the last frame changed; where a device knows, it is waited for."""
+        """Return how many pixels the last frame changed; where only a device knows this, it is waited for."""
         return changed.count
 
     def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
-        """Let only these pixels of the input count; uint8 [height, width], 0 or 1."""
+        """Touch only the pixels of the input that a mask gives, uint8 [height, width], 0 or 1."""
         np.copyto(self._touched.mask, mask)
         self._touched.use_mask()
 
     def touch(self, cache_map: CacheMap, *, with_margin: bool = False) -> None:
-        """Let only what depends on an active pixel of the frame count, and with ``with_margin`` what shows no frame."""
+        """Touch only pixels that depend on an active block of the frame, ``with_margin`` also those outside it."""
         key = (cache_map.image_size, cache_map.block_size)
         if self._blocks is None or self._blocks[0] != key:
             shape = (cache_map.reusable.shape[0], cache_map.reusable.shape[1])

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A model quantised to int8 after training, as an ONNX file for other engines: one that was kept, or a new one.
+"""Quantises models to int8 after training, as ONNX files for other engines, and keeps the files for the next start.
 
-It is made by a process of low priority (:mod:`cacheinf_ros.engine.quantise_onnx`), which ends when this one does.
+A process of low priority (:mod:`cacheinf_ros.engine.quantise_onnx`) does the work; it ends when this one does.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from cacheinf_ros.graph import Model, graph_hash
 
 
 def int8_content(model: Model, images: Sequence[NDArray[np.uint8]], stopping: threading.Event | None = None) -> bytes:
-    """The serialised ONNX model with quantised weights and activations (QDQ); new ones take a minute or more.
+    """Return the serialised ONNX model with quantised weights and activations (QDQ); a new one takes a minute or more.
 
-    Of each model the last one is kept.
+    The last one of each model is kept.
 
     Args:
-        images: uint8 [height, width, 3], BGR, that the ranges of activations are found on. They should show what
-            matters: on an empty room ranges are too narrow for what comes in, on photographs of anything too wide.
-        stopping: set where nobody waits for it any more.
+        images: uint8 [height, width, 3], BGR, from which the ranges of activations are found. They should show what
+            matters: ranges from an empty room are too narrow for what enters it, those from arbitrary photographs too
+            wide.
+        stopping: set when nobody waits for the result any more.
 
     Raises:
-        ImportError: what it takes is not installed.
-        QuantisationError: it failed, or was stopped.
+        ImportError: a package that this needs is not installed.
+        QuantisationError: quantising failed, or was stopped.
     """
     preprocessor = Preprocessor(model.card)
     inputs = np.concatenate([preprocessor.input(image) for image in images])
@@ -58,10 +59,10 @@ def int8_content(model: Model, images: Sequence[NDArray[np.uint8]], stopping: th
 
 
 def kept_int8_content(model: Model) -> bytes | None:
-    """The one that was kept, whatever images it was calibrated on; None where there is none.
+    """Return the quantised model that was kept, whatever images it was calibrated on; None where there is none.
 
     Raises:
-        ImportError: what it takes to make another is not installed.
+        ImportError: ONNX Runtime, which makes such models, is not installed.
     """
     for path in _all_kept(model):
         return _kept(model, path.stem.rpartition("-")[2]).read(bytes)

@@ -16,7 +16,7 @@ class View:
 
     Attributes:
         owner: the other tensor, which may be a view itself.
-        first, count: channels.
+        first, count: the first of the channels, and how many they are.
     """
 
     owner: str
@@ -26,15 +26,15 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A graph without concatenations and slices: those are done by where their parts lie.
+    """A graph without concatenations and slices: instead, their inputs and outputs share memory.
 
     Attributes:
-        graph: what it was made from.
-        operators: what is left to compute, in order: among them copies into concatenations, whose outputs the graph
-            does not know.
-        views: by tensor, where it lies in another one. The others have memory of their own.
+        graph: the graph that the layout was made from.
+        operators: the operators that are left to compute, in order, with copies into concatenations, whose outputs are
+            not in the graph.
+        views: by tensor, where it lies in another one; tensors that are not listed have memory of their own.
         leaves: by tensor, the outputs of :attr:`operators` (or the graph's input) that it consists of.
-        maps: the tensors that local operators read or write, copies too; what only global operators use is none.
+        maps: the tensors that local operators read or write, copies included; not those that only global operators use.
     """
 
     graph: Graph
@@ -44,13 +44,13 @@ class Layout:
     maps: tuple[str, ...]
 
     def root(self, name: str) -> str:
-        """The tensor in whose memory this one lies."""
+        """Return the tensor in whose memory this one lies."""
         while name in self.views:
             name = self.views[name].owner
         return name
 
     def spec(self, name: str) -> TensorSpec:
-        """What a tensor of the graph, or a copy, is like."""
+        """Return the specification of a tensor of the graph, or of a copy."""
         if name in self.graph.tensors:
             return self.graph.tensors[name]
         view = self.views[name]
@@ -59,10 +59,10 @@ class Layout:
 
 
 def lay_out(graph: Graph) -> Layout:
-    """Inputs of a concatenation lie inside its output, so that it costs nothing, and selections of neighbouring
-    channels inside what they select from.
+    """Place inputs of a concatenation inside its output, and selections of neighbouring channels inside their source.
 
-    The graph's input and what a global operator returns are written by others: they are copied.
+    Neither costs anything then. The graph's input and what a global operator returns are written by others, and are
+    copied.
     """
     views = _views(graph)
     operators: list[Operator] = []
@@ -109,7 +109,7 @@ def _concatenated(
     leaves: dict[str, tuple[str, ...]],
     operators: list[Operator],
 ) -> tuple[str, ...]:
-    """The concatenation's leaves; inputs that do not lie inside it get an operator that copies them there."""
+    """Return the concatenation's leaves; inputs that do not lie inside it get an operator that copies them there."""
     parts: list[str] = []
     first = 0
     for name in concat.inputs:

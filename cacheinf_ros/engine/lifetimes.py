@@ -12,7 +12,7 @@ from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord, aligned
 
 ALIGNMENT = 64
-"""Bytes: a cache line, and a vector of AVX-512."""
+"""The alignment of maps in bytes: a cache line, and a vector of AVX-512."""
 
 
 def lifetimes(
@@ -22,10 +22,10 @@ def lifetimes(
     alignment: int = ALIGNMENT,
     segments: Sequence[Segment] = (),
 ) -> list[TensorRecord]:
-    """A record for each map that is dropped; times are positions among the steps that compute.
+    """Return a record for each map that is dropped; times are positions among the steps that compute.
 
-    A map is alive from the first computation of any of its pixels to the last that reads one. What is computed strip by
-    strip is computed at the same time, all of it.
+    A map is alive from the first computation of any of its pixels to the last that reads one. Operators that
+    are computed strip by strip together count as computed at the same time.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -49,7 +49,7 @@ def lifetimes(
 
 
 def map_bytes(layout: Layout, name: str, lines: int | None = None) -> int:
-    """How many bytes a feature map takes, or some of its lines."""
+    """Return how many bytes a feature map takes, or ``lines`` of its rows."""
     spec = layout.spec(name)
     height, width = spec.size
     return spec.value_bytes * spec.channels * width * (height if lines is None else lines)
@@ -58,7 +58,7 @@ def map_bytes(layout: Layout, name: str, lines: int | None = None) -> int:
 def with_poison(
     steps: Sequence[Step], layout: Layout, caching: Caching, segments: Sequence[Segment] = ()
 ) -> tuple[Step, ...]:
-    """The steps, and before and after the life of each map that is dropped one that overwrites it."""
+    """Add steps that overwrite each map that is dropped, before and after its life."""
     births: dict[int, list[str]] = {}
     deaths: dict[int, list[str]] = {}
     for record in lifetimes(steps, layout, caching, segments=segments):
@@ -82,7 +82,7 @@ def _computations(steps: Sequence[Step]) -> list[Compute | Call]:
 
 
 def _times(computations: Sequence[Compute | Call], segments: Sequence[Segment]) -> list[range]:
-    """By position: the positions that are computed at the same time."""
+    """Return for each position the range of positions that are computed at the same time."""
     times = [range(time, time + 1) for time in range(len(computations))]
     place = {step.operator.output: time for time, step in enumerate(computations)} if segments else {}
     for segment in segments:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where what was measured of a model on this machine is kept between starts."""
+"""Names the files that keep what was measured of a model on this machine between starts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from cacheinf_ros.graph import Model, graph_hash, structure_hash
 def measured_file(
     kind: str, model: Model, config: EngineConfig, suffix: str, *, backend: str = "", whatever_weights: bool = False
 ) -> Path:
-    """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions.
+    """Return the path of a file, with a hash of all that its content depends on in its name.
+
+    That is the graph, weights, shapes, machine, device, threads and versions.
 
     Args:
-        whatever_weights: whether the content does not depend on them: networks that differ in them alone share it.
-        backend: name of what computes, where the content depends on that: what there was at one start may be missing
-            at the next.
+        whatever_weights: whether the content does not depend on weights: networks that differ only in these share it.
+        backend: name of the backend, where the content depends on that: the backend of one start may be missing at the
+            next.
     """
     precision = precision_of(model, config)
     parts = (

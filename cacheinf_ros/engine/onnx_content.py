@@ -15,10 +15,10 @@ from cacheinf_ros.graph import Model, graph_hash, has_all_weights
 
 
 def onnx_content(model: Model) -> bytes:
-    """The serialised ONNX model. An export takes seconds to minutes, so it is kept for the next start.
+    """Return the serialised ONNX model. An export takes seconds to minutes, so it is kept for the next start.
 
     Raises:
-        ImportError: it would have to be exported, and what that takes is not installed.
+        ImportError: the model must be exported, and a package that this needs is not installed.
     """
     own = _own_file(model)
     if own is not None:
@@ -36,7 +36,7 @@ def onnx_content(model: Model) -> bytes:
 
 
 def _own_file(model: Model) -> bytes | None:
-    """The file that the model was loaded from, where it says exactly what the model does now."""
+    """Return the content of the file that the model was loaded from, where it says exactly what the model does now."""
     path = Path(model.card.factory)
     if path.suffix != ".onnx" or model.card.weights is not None or not path.is_file():
         return None

@@ -15,17 +15,17 @@ from cacheinf_ros.graph.ir import Operator
 
 
 class Profile:
-    """Sums up what the operators of one program take; its plan may change."""
+    """Reports what the operators of one program did and how long they took; the program's plan may change."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._switch_from: dict[str, float] = {}
 
     def watch(self, steps: Sequence[Step], kernels: Mapping[str, PreparedKernel], executor: Executor) -> None:
-        """Tell of these steps from now on, and choose between their kernels as it was said for the ones before.
+        """Report on these steps from now on; :meth:`switch_kernels` stays in force for them.
 
         Args:
-            kernels: by operator's output.
+            kernels: the kernels by the operator's output.
         """
         self._steps, self._kernels, self._executor = steps, kernels, executor
         self._computations = [step for step in steps if isinstance(step, Compute)]
@@ -37,32 +37,32 @@ class Profile:
 
     @property
     def active_shares(self) -> dict[str, float]:
-        """Which share of its pixels each operator computed in the last frame."""
+        """The share of its pixels that each operator computed in the last frame, by the operator's output."""
         return _by_operator((step, step.active.count / step.active.pixels) for step in self._computations)
 
     @property
     def microseconds(self) -> dict[str, float]:
-        """What each operator's kernel took in the last frame."""
+        """The microseconds of each operator's kernel in the last frame, by the operator's output."""
         return _by_operator((step, took) for step, took in self._times() if isinstance(step, Compute))
 
     @property
     def propagation_microseconds(self) -> float:
-        """What filling active sets took in the last frame."""
+        """The microseconds of filling active sets in the last frame."""
         return sum(took for step, took in self._times() if not isinstance(step, (Compute, Call)))
 
     def timeable(self) -> Iterator[tuple[Operator, ActiveSet]]:
-        """The operators that kernels of ours compute and no interpreter, and the sets that say on which pixels."""
+        """Yield the operators that our own kernels compute without the interpreter, each with its active set."""
         for step in self._computations:
             output = step.operator.output
             if output in self._layout.graph.tensors and self._kernels[output].is_timeable:
                 yield step.operator, step.active
 
     def has_alternative(self, output: str) -> bool:
-        """Whether there is a second kernel, for many pixels."""
+        """Tell whether an operator has a second kernel, for many pixels."""
         return self._kernels[output].alternative is not None
 
     def time(self, output: str, *, alternative: bool) -> float:
-        """Microseconds of one of the :meth:`timeable` operators on the pixels that its set holds."""
+        """Measure the microseconds of one of the :meth:`timeable` operators on the pixels that its set holds."""
         index = self._index[output][0]
         self._executor.switch_from(index, 0 if alternative else NEVER)
         took = self._executor.time(index)
@@ -70,7 +70,7 @@ class Profile:
         return took
 
     def switch_kernels(self, shares: Mapping[str, float]) -> None:
-        """Use the second kernel from a share of active pixels on, which is given by operator's output."""
+        """Use an operator's second kernel from a share of active pixels on; ``shares`` are by the operator's output."""
         self._switch_from = dict(shares)
         for output in self._index:
             self._switch(output)
@@ -88,7 +88,7 @@ class Profile:
 
 
 def _by_operator(figures: Iterable[tuple[Compute, float]]) -> dict[str, float]:
-    """Sums by output: what is not kept may be computed in several steps."""
+    """Sum figures by the operator's output: a map that is not kept may be computed in several steps."""
     sums: dict[str, float] = {}
     for step, figure in figures:
         sums[step.operator.output] = sums.get(step.operator.output, 0.0) + figure

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a camera frame to the model's input: resize and normalise, and the same for what is reusable."""
+"""Converts camera frames to the model's input (resizing and normalising), and cache maps and motions with them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from cacheinf_ros.graph import ModelCard
 
 Size = tuple[int, int]
 MARGIN = 114
-"""The grey of what shows nothing of the frame."""
+"""The grey level of pixels that show nothing of the frame."""
 
 
 class Preprocessor:
-    """Resizes to the model's input (bilinear; by area where it shrinks to half or less), with a margin where the card
-    asks for one, and normalises.
+    """Resizes frames to the model's input, with a margin where the card asks for one, and normalises them.
+
+    Resizing is bilinear, or by area where the frame shrinks to half or less.
 
     Attributes:
         size: (height, width) of the model's input.
         order: which channel of a BGR image each channel of the input is.
-        table: float32 [3, 256]: value of each level, per channel of the input.
+        table: float32 [3, 256]: the value of each level, for each channel of the input.
     """
 
     def __init__(self, card: ModelCard) -> None:
@@ -38,7 +39,7 @@ class Preprocessor:
         self.table = np.ascontiguousarray(table, np.float32)
 
     def resize(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """uint8 [height, width, 3] at the model's size, contiguous.
+        """Resize a frame to uint8 [height, width, 3] at the model's size, contiguous.
 
         Raises:
             EngineError: the image is not [height, width, 3] of uint8.
@@ -54,25 +55,25 @@ class Preprocessor:
         return resized
 
     def place(self, image_size: Size) -> Placement:
-        """Where frames of (height, width) lie in the input."""
+        """Return where frames of (height, width) lie in the input."""
         return Placement.of(image_size, self.size, self._resize)
 
     def normalise(self, resized: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """uint8 [height, width, 3] -> float32 [height, width, 3], channels as the model wants them."""
+        """Normalise uint8 [height, width, 3] to float32 [height, width, 3], with the channels in the model's order."""
         values = np.empty(resized.shape, np.float32)
         for channel, source in enumerate(self.order):
             np.take(self.table[channel], resized[..., source], out=values[..., channel])
         return values
 
     def input(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """float32 [1, 3, height, width]: the model's input, for dense execution."""
+        """Return the model's input for dense execution, float32 [1, 3, height, width]."""
         resized, values = self.resize(image), np.empty((1, 3, *self.size), np.float32)
         for channel, source in enumerate(self.order):
             cv2.LUT(cv2.extractChannel(resized, source), self.table[channel], values[0, channel])
         return values
 
     def taps_of_blocks(self, cache_map: CacheMap) -> TapTable:
-        """Which blocks of a frame each pixel of the input depends on."""
+        """Return which blocks of a frame each pixel of the input depends on."""
         place = self.place(cache_map.image_size)
         sizes = zip(cache_map.image_size, place.size, cache_map.reusable.shape, strict=True)
         axes = zip(sizes, self.size, (place.top, place.left), strict=True)
@@ -82,11 +83,11 @@ class Preprocessor:
         return TapTable(rows=rows, columns=columns)
 
     def in_input(self, motion: Motion, image_size: Size) -> Motion:
-        """A motion in pixels of the frame, in pixels of the input."""
+        """Convert a motion in pixels of the frame to pixels of the input."""
         return self.place(image_size).in_input(motion)
 
     def scale_shift(self, shift: tuple[float, float], image_size: Size) -> tuple[float, float]:
-        """(dx, dy) in pixels of the frame, in pixels of the input."""
+        """Convert a shift (dx, dy) in pixels of the frame to pixels of the input."""
         across, along = self.place(image_size).scale
         return shift[0] * across, shift[1] * along
 
@@ -98,7 +99,7 @@ def check_frame(image: NDArray[np.uint8]) -> None:
 
 
 def shrinks(image_size: Size, size: Size) -> bool:
-    """Whether a frame is resized by area."""
+    """Tell whether a frame shrinks so much that it is resized by area."""
     return image_size[0] >= 2 * size[0] and image_size[1] >= 2 * size[1]
 
 
@@ -109,7 +110,7 @@ def _resized(image: NDArray[np.uint8], size: Size) -> NDArray[np.uint8]:
 
 
 def _with_margin(taps: NDArray[np.int32], whole: int, before: int) -> NDArray[np.int32]:
-    """The taps of all pixels of the input, which has some before those that show the frame, and some behind."""
+    """Extend taps to all pixels of the input, of which ``before`` lie in front of those that show the frame."""
     if len(taps) == whole:
         return taps
     padded = np.full((whole, taps.shape[1]), BEFORE, np.int32)
@@ -118,7 +119,7 @@ def _with_margin(taps: NDArray[np.int32], whole: int, before: int) -> NDArray[np
 
 
 def _blocks(source: int, target: int, blocks: int, block_size: int) -> NDArray[np.int32]:
-    """int32 [target, taps]: the blocks that each target pixel may depend on."""
+    """Return the blocks that each target pixel may depend on, int32 [target, taps]."""
     first, last = (np.arange(target), np.arange(target)) if source == target else _footprint(source, target)
     first, last = first // block_size, np.minimum(last // block_size, blocks - 1)
     taps = first[:, None] + np.arange(int((last - first).max()) + 1)
@@ -126,7 +127,7 @@ def _blocks(source: int, target: int, blocks: int, block_size: int) -> NDArray[n
 
 
 def _footprint(source: int, target: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last source pixel that each target pixel may depend on, bilinear or by area."""
+    """Return the first and last source pixel that each target pixel may depend on, bilinear or by area."""
     scale = source / target
     centre = (np.arange(target) + 0.5) * scale - 0.5
     reach = max(1.0, scale / 2 + 0.5)

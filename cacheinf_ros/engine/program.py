@@ -34,7 +34,7 @@ from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Global
 
-if TYPE_CHECKING:  # it needs Triton
+if TYPE_CHECKING:  # the module needs Triton
     from cacheinf_ros.engine.gpu.camera_batch import CameraSeat
 
 
@@ -42,10 +42,10 @@ class Program:
     """The compiled graph; :meth:`execute` computes what depends on the changed pixels of the input.
 
     Attributes:
-        layout: of the graph.
+        layout: the layout of the graph.
         caching: which maps are kept between frames.
-        maps: all of them.
-        profile: what each operator did in the last frame, and took.
+        maps: all feature maps, kept or not.
+        profile: what each operator did in the last frame, and how long it took.
         replicas: what is known of the other machine's copy of each tensor; None: there is no other machine.
     """
 
@@ -59,12 +59,12 @@ class Program:
         side: Side | None = None,
         seat: CameraSeat | None = None,
     ) -> None:
-        """Compile.
+        """Compile the graph.
 
         Args:
-            debug_memory: overwrite maps with NaN where they should not be read: slow.
+            debug_memory: whether to overwrite maps with NaN where they should not be read, which is slow.
             side: which of two machines this is; None: there is no other. Both must keep the same maps.
-            seat: among cameras that a GPU computes together; None: this one is computed by itself.
+            seat: the seat among cameras that a GPU computes together; None: this program is computed by itself.
         """
         self.layout = lay_out(graph)
         self.caching = caching
@@ -82,7 +82,7 @@ class Program:
 
     @property
     def input(self) -> MapBuffer:
-        """Where the model's input is written."""
+        """The map that the model's input is written to."""
         return self.maps[self.layout.graph.input]
 
     @property
@@ -92,20 +92,20 @@ class Program:
 
     @property
     def kept(self) -> list[str]:
-        """Outputs of the graph's operators that are computed pixel by pixel and kept."""
+        """The outputs of the graph's operators that are computed pixel by pixel and kept between frames."""
         layout, dropped = self.layout, self.caching.dropped
         local = (o.output for o in layout.operators if not isinstance(o, Global))
         return [n for n in local if n in layout.graph.tensors and layout.root(n) not in dropped]
 
     @property
     def outputs(self) -> dict[str, torch.Tensor]:
-        """What the last frame left, by name; without what another machine computed and nobody here read."""
+        """The outputs of the last frame by name, without those that another machine computed and nobody here read."""
         values = self._tensors.values
         return {name: values[tensor] for name, tensor in self.layout.graph.outputs if tensor in values}
 
     @property
     def active_share(self) -> float:
-        """FLOPs of the convolutions' active pixels in the last frame / those of all pixels."""
+        """The FLOPs of the convolutions' active pixels in the last frame, as a share of those of all pixels."""
         if not self._dense_flops:
             return 1.0
         counts = [active.count for active in self._convolved]
@@ -114,7 +114,7 @@ class Program:
     def set_thresholds(self, thresholds: Mapping[str, DeltaThreshold]) -> None:
         """Hold small changes of these tensors back from now on; the cache stays as it is.
 
-        Of others only what rounds to the same levels as before is held back, which changes nothing.
+        Of other tensors, only pixels that round to the same levels as before are held back, which changes nothing.
         """
         same = {name: NOTHING_CHANGED for name in self.kept if self.layout.spec(name).levels}
         self.plan: Plan = self._planner.plan(self.caching, {**same, **thresholds}, self.replicas)
@@ -147,14 +147,14 @@ class Program:
         """Compute everything that depends on the changed input; outputs by name, valid until the next frame.
 
         Args:
-            outside: beside which sides padding counts as changed: where the picture moved, with its border.
-            refresh: no change is held back.
+            outside: the sides beside which padding counts as changed, as the picture has moved with its border.
+            refresh: whether every change is passed on, however small.
         """
         self._executor.execute(outside=outside, refresh=refresh)
         return self.outputs
 
     def awake(self) -> AbstractContextManager[None]:
-        """Around all that a frame needs: see :meth:`Backend.awake`."""
+        """Return a context for all that a frame needs: see :meth:`Backend.awake`."""
         return self._backend.awake()
 
     def shift(self, dx: int, dy: int) -> None:
@@ -170,7 +170,7 @@ class Program:
         self._backend.shift([(b, dx * b.size[1] // width, dy * b.size[0] // height) for b in moved])
 
     def _allocated(self, cameras: int = 1) -> FeatureMaps:
-        """All maps, of so many cameras; also finds out what is computed strip by strip."""
+        """Allocate all maps, for this many cameras; also find out what is computed strip by strip."""
         layout, caching, backend = self.layout, self.caching, self._backend
         if not caching.dropped:
             return FeatureMaps(layout, caching, [], backend.device, cameras=cameras)

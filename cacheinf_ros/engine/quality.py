@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How far cached outputs are from exact ones, so that it cannot lie.
+"""Measures how far cached outputs are from exact ones.
 
 Every error is an NRMSE: a root mean square over an output, divided by the output's own standard deviation, which is how
 far outputs of varied images lie from their mean. Without that, a network that hardly notices its input would always
@@ -34,13 +34,13 @@ class OutputScale:
         return cls(deviations=tuple(_deviation(values) for values in zip(*varied, strict=True)))
 
     def error(self, ours: Outputs, exact: Outputs) -> float:
-        """The largest of the outputs' relative errors."""
+        """Return the largest NRMSE among the outputs."""
         pairs = zip(ours, exact, self.deviations, strict=True)
         return max(rms_difference(a, b) / deviation for a, b, deviation in pairs)
 
 
 def rms_difference(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """Root mean square of the difference."""
+    """Compute the root mean square of the difference."""
     difference = np.subtract(first, second, dtype=np.float32)
     return float(np.sqrt(np.mean(np.square(difference, dtype=np.float64))))
 

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Quantises an ONNX model to int8 after training: a program for :mod:`cacheinf_ros.engine.int8_content` to start.
 
-It has the lowest priority, and ends when its standard input does: with its parent, whose files it then removes.
+The program has the lowest priority. It ends when its standard input is closed, as it is when the parent ends, and then
+removes the files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from cacheinf_ros.background_process import given_folder
 
 MODEL, INPUTS, QUANTISED = "model.onnx", "inputs.npy", "int8.onnx"
-"""Files in the folder that the program is given: what it reads, and what it leaves."""
+"""The files in the folder that the program is given: those that it reads, and the one that it writes."""
 _PREPARED = "prepared.onnx"
 _PER_CHANNEL, _CONVERTED = (
     13,
@@ -42,7 +43,7 @@ def quantise(folder: Path) -> None:
 
 
 def _modernise(file: Path) -> str:
-    """Write the model as exporters do today; returns the name of its input."""
+    """Rewrite the model's file as exporters write it today; return the name of its input."""
     import onnx
     import onnxslim
     from onnx.version_converter import convert_version

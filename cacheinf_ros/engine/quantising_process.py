@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Quantising in a process of its own, that neither holds the interpreter nor has to be waited for at the end."""
+"""Quantises in a process of its own, which neither holds the interpreter lock nor has to be waited for at exit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.background_process import command_of, program_environment
 from cacheinf_ros.errors import CacheinfError
 
-_LOOK_S = 0.2  # how often it is asked whether to go on
+_LOOK_S = 0.2  # seconds between two checks whether to stop
 _ERRORS = "errors.txt"
 
 
@@ -27,12 +27,12 @@ class QuantisationError(CacheinfError):
 def quantised_by(
     program: Path, files: Mapping[str, bytes | NDArray[Any]], result: str, stopping: threading.Event
 ) -> bytes:
-    """What a program writes that is given a folder; it ends when its standard input does.
+    """Run a program on a folder of files and return the file that it writes; it ends when its standard input does.
 
     Args:
         files: what the folder holds, by name; an array becomes an npy file.
         result: name of the file that the program leaves there.
-        stopping: set where nobody waits for it any more.
+        stopping: set when nobody waits for the result any more.
 
     Raises:
         QuantisationError: the program failed, or was stopped.

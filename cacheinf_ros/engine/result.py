@@ -17,16 +17,16 @@ class EngineResult:
     """Outputs of the model for one frame, and what they cost.
 
     Attributes:
-        outputs: by name, in the model's order, for the keyframe: what the cache stands for, in its own place.
+        outputs: by name, in the model's order, for the keyframe, and not yet moved to the frame by ``motion``.
             Feature maps are views into the cache: valid until the next run.
         motion: keyframe -> frame, in pixels of the model's input.
         shift: (dx, dy), by how many pixels of the model's input all that is cached was moved for this frame.
-        mode: that was used.
-        reuse_ratio: of the frame, 1 = all reused.
+        mode: the mode that was used.
+        reuse_ratio: the share of the frame that was reused, 0 to 1.
         active_share: FLOPs of the convolutions that were computed / those of a dense frame.
         stage_ms: milliseconds by stage, in order.
         cached: whether the cache holds this frame now; else it holds what it held before.
-        where: it was computed: local, or shared with a server.
+        where: where the frame was computed: local, or shared with a server.
         by_engine: whether the engine computed it, and not a dense backend beside it.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
     """
@@ -45,10 +45,10 @@ class EngineResult:
 
     @property
     def tells_savings(self) -> bool:
-        """Whether its time says what the engine takes for as much as was not reusable: it did all of it, alone."""
+        """Whether the time is what the engine takes for all that was not reusable: it computed that, alone."""
         return self.by_engine and self.where == "local" and self.mode is not Mode.DENSE
 
     @property
     def total_ms(self) -> float:
-        """Milliseconds of all stages."""
+        """The milliseconds of all stages together."""
         return sum(self.stage_ms.values())

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Conv
 
-_CONVOLUTIONS = 2  # in a row that compute in float32: with a third one networks decide hardly any more alike
+_CONVOLUTIONS = 2  # in a row that compute in float32: with a third one hardly any more decisions stay the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stem:
-    """What stays in float32; nothing by default.
+    """The part of a network that stays in float32; none by default.
 
     Attributes:
-        maps: the tensors that do: the input, and what lies before the last of the stem's convolutions.
-        convolutions: outputs of the convolutions that compute in it.
+        maps: the tensors that stay in float32: the input, and what lies before the last of the stem's convolutions.
+        convolutions: the outputs of the convolutions that compute in float32.
     """
 
     maps: frozenset[str] = frozenset()
@@ -28,10 +28,10 @@ NO_STEM = Stem()
 
 
 def stem_of(graph: Graph) -> Stem:
-    """The first two convolutions on each path from the input, and the maps that lead to them.
+    """Find the first two convolutions on each path from the input, and the maps that lead to them.
 
-    Pixels lie far from zero and differ by little, and what is rounded there goes through the whole network: in float32
-    these few operators take a fifth to a half of what 16 bits change in what a network decides.
+    Pixels lie far from zero and differ by little, and rounding errors there go through the whole network: keeping these
+    few operators in float32 avoids a fifth to a half of the changes of decisions that 16 bits cause.
     """
     depth = {graph.input: 0}
     for operator in graph.operators:

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 import torch
 
 _SETTING = threading.RLock()
-"""Held while torch computes with the setting, which is one of the process."""
+"""The lock that is held while torch computes with the setting, which is one for the whole process."""
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 def tf32(device: torch.device, *, allowed: bool, benchmark: bool = False) -> Iterator[None]:
     """Have torch's convolutions on a GPU round float32 to TF32, or not; on other devices do nothing.
 
-    Other threads that want it set wait meanwhile. What was set before is put back.
+    Other threads that want to set it wait meanwhile. The setting before is restored.
 
     Args:
         benchmark: whether cuDNN tries its algorithms for a convolution that it has not seen, and takes the fastest.
@@ -36,10 +36,10 @@ def tf32(device: torch.device, *, allowed: bool, benchmark: bool = False) -> Ite
 
 
 def in_full_precision(run: Callable[Arguments, Result], device: torch.device) -> Callable[Arguments, Result]:
-    """The function, whose convolutions have all 24 bits of float32; on other devices than a GPU as it is.
+    """Wrap a function so that its convolutions have all 24 bits of float32; unchanged on devices other than a GPU.
 
-    Convolutions of whole images would have fewer bits than products of listed pixels else, and cached values would not
-    be what dense ones are.
+    Otherwise convolutions of whole images would have fewer bits than products of listed pixels, and cached values would
+    differ from dense ones.
     """
     if device.type != "cuda":
         return run

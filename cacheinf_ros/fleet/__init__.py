@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Many robots on many machines: gateways, the ledger that places sessions, and the processes that compute them."""
+"""Fleets of robots and servers: gateways, the ledger that places sessions, and the processes that compute them."""
 
 from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.status import FleetStatus
@@ -8,7 +8,7 @@ __all__ = [
     "FleetRules", "FleetStatus",
 ]  # fmt: skip
 
-# Importing these loads the engine and torch, which the ledger starts without.
+# Not imported here: these load the engine and torch, which the ledger does not need.
 __all__ += ["gateway", "host", "relay"]
-# Who has no cluster, or none that is simulated, need not load it.
+# Not imported here: needed only with a cluster or a simulation.
 __all__ += ["own_machines", "ray_cluster", "simulated_fleet", "simulation"]

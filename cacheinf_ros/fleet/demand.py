@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a session asks of the machine that computes it: predicted as partitions are, then measured. No torch here."""
+"""The demand of a session on the machine that computes it: predicted first, then measured; without torch."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 
 _KEPT = 64  # frames
-_ENOUGH = 5  # frames, after which measurements count
+_ENOUGH = 5  # frames after which measurements replace predictions
 
 HOST_BYTES = 400e6
-"""Memory of a process without a session."""
+"""The memory of a process without a session, in bytes."""
 UNKNOWN_PERIOD_MS = 200.0
-"""Between frames of a model that nobody has computed yet."""
+"""The period assumed for frames of a model that nobody has computed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one session asks of a machine.
+    """The demand of one session on a machine.
 
     Attributes:
         network: hash of the model, see :class:`~cacheinf_ros.offload.Identity`.
-        mean_ms, worst_ms: that a frame keeps one core busy, usually and where everything has changed.
-        period_ms: between frames.
-        deadline_ms: after which the robot does not wait any more.
-        memory_bytes: of feature maps and weights.
-        priority: the higher goes first.
+        mean_ms, worst_ms: core time of a frame, on average and where everything has changed.
+        period_ms: time between frames.
+        deadline_ms: time after which the robot stops waiting.
+        memory_bytes: memory of feature maps and weights.
+        priority: sessions of higher priority go first.
     """
 
     network: str
@@ -40,27 +40,27 @@ class Demand:
 
     @property
     def cores(self) -> float:
-        """How many it keeps busy, on average."""
+        """The number of cores that the session keeps busy on average."""
         return self.mean_ms / self.period_ms
 
 
 class DemandMeter:
-    """What the frames of a session really take, of the last ones. Not thread-safe; times are seconds of any clock."""
+    """Measures what a session's latest frames take; not thread-safe; times are seconds of any clock."""
 
     def __init__(self) -> None:
         self._took_ms: deque[float] = deque(maxlen=_KEPT)
         self._started_s: deque[float] = deque(maxlen=_KEPT)
 
     def start(self, now_s: float) -> None:
-        """A frame has begun."""
+        """Note that a frame has begun."""
         self._started_s.append(now_s)
 
     def done(self, took_ms: float) -> None:
-        """A frame kept the machine busy for so long."""
+        """Note for how long a frame kept the machine busy."""
         self._took_ms.append(took_ms)
 
     def measured(self, predicted: Demand) -> Demand:
-        """The demand, as far as it is known better than predicted."""
+        """Return the measured demand, or the predicted one until enough frames were seen."""
         if len(self._took_ms) < _ENOUGH or len(self._started_s) < _ENOUGH:
             return predicted
         between = np.diff(np.array(self._started_s))

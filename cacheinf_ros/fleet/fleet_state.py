@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the ledger of a fleet knows: machines, the processes on them, sessions, and gateways."""
+"""The state of a fleet as the ledger knows it: machines, the processes on them, sessions, and gateways."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad
 from cacheinf_ros.fleet.messages import Orders
 
 START_S = 120.0
-"""After which a process that was ordered and did not come is forgotten."""
+"""The time after which a process that was ordered but never started is forgotten."""
 
 
 @dataclass(slots=True, kw_only=True)
 class HostEntry:
-    """A process.
+    """A process that computes sessions.
 
     Attributes:
-        idle_s: since when it has had no session.
-        is_seen, is_ready: whether its gateway has reported it, and that it computes.
+        idle_s: time since which the process has had no session.
+        is_seen, is_ready: whether its gateway has reported it, and has reported that it computes.
     """
 
     machine: str
@@ -35,7 +35,7 @@ class HostEntry:
 
 @dataclass(slots=True, kw_only=True)
 class SessionEntry:
-    """A session. ``host``, ``target``: where it is, and where it is going to be; empty: nowhere."""
+    """A session; ``host`` is where it is, ``target`` where it is moving to, each empty if nowhere."""
 
     gateway: str
     demand: Demand
@@ -48,22 +48,22 @@ class SessionEntry:
 
 @dataclass(slots=True, kw_only=True)
 class GatewayEntry:
-    """A gateway."""
+    """A gateway, with the time of its last message and its counts."""
 
     heard_s: float
     counts: Mapping[str, float] = field(default_factory=dict)
 
 
 class FleetState:
-    """Holds all that is known of a fleet.
+    """All that the ledger knows about a fleet.
 
     Attributes:
-        machines: that are there, by name.
-        draining: names of those that are to become empty.
-        doubted: those on which a process has died, until when they are avoided.
-        hosts, sessions, gateways: by name.
-        orders: for each gateway, until its next report.
-        counts: of admissions, refusals, moves and losses so far.
+        machines: the machines that are alive, by name.
+        draining: names of the machines that are to become empty.
+        doubted: machines on which a process has died, with the time until which they are avoided.
+        hosts, sessions, gateways: the processes, sessions and gateways, by name.
+        orders: orders for each gateway, kept until its next report.
+        counts: numbers of admissions, refusals, moves, losses and shed sessions so far.
     """
 
     def __init__(self, rules: FleetRules) -> None:
@@ -79,13 +79,13 @@ class FleetState:
 
     @property
     def loads(self) -> list[MachineLoad]:
-        """What the machines that take sessions have to do; those in doubt take some only where there are no others."""
+        """The load of machines that take sessions; doubted ones are included only if there are no others."""
         taking = [load for load in self.all_loads if load.machine.name not in self.draining]
         return [load for load in taking if load.machine.name not in self.doubted] or taking
 
     @property
     def all_loads(self) -> list[MachineLoad]:
-        """What all machines have to do, by name."""
+        """The load of all machines, by name."""
         counts = self.counted
         demands: dict[str, list[Demand]] = {name: [] for name in sorted(self.machines)}
         free: dict[str, set[str]] = {name: set() for name in self.machines}
@@ -107,10 +107,10 @@ class FleetState:
 
     @property
     def counted(self) -> Counter[str]:
-        """How many sessions each process has, or is to have."""
+        """The number of sessions that each process has or is to get."""
         return Counter(host for each in self.sessions.values() for host in {each.host, each.target} if host)
 
     def machine_of(self, session: SessionEntry) -> str:
-        """Where a session is, or is going to be; empty: nowhere."""
+        """Return the machine where a session is or is moving to; empty: nowhere."""
         host = self.hosts.get(session.target or session.host)
         return host.machine if host is not None else ""

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Packets between a gateway and a process that computes: over TCP, each connection for one session.
+"""Packets between a gateway and a process that computes, over TCP, with one connection per session.
 
-Either end proves that it knows the process' key before a packet is read. A process that is killed is noticed at once:
-the system closes its connections.
+Either end proves that it knows the process's key before a packet is read. A process that is killed is noticed at once,
+as the system closes its connections.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cacheinf_ros.pipeline import guarded
 _HEADER = struct.Struct("<BIIIIIIB")  # kind, epoch, frame, tensor, part, parts, checksum, length of the session's name
 _LENGTH = struct.Struct("!I")
 _MOST_BYTES = LARGEST + 1000
-_MOST_WAITING = 64 * 2**20  # bytes that wait for a process that does not read: it counts as lost
+_MOST_WAITING = 64 * 2**20  # unsent bytes above which the other end counts as lost, as it does not read
 
 Address = tuple[str, int]
 
 
 def packet_bytes(packet: Packet) -> bytes:
-    """A packet as bytes."""
+    """Encode a packet as bytes."""
     name = packet.session.encode()
     header = _HEADER.pack(
         packet.kind, packet.epoch, packet.frame, packet.tensor, packet.part, packet.parts, packet.checksum, len(name)
@@ -39,7 +39,7 @@ def packet_bytes(packet: Packet) -> bytes:
 
 
 def packet_of(content: bytes) -> Packet:
-    """The opposite; :class:`MessageError` where it is cut off. Whether it is sound is for the session to see."""
+    """Decode a packet; raises :class:`MessageError` where it is cut off. The session checks its content."""
     if len(content) < _HEADER.size:
         raise MessageError(f"a packet of {len(content)} bytes is cut off")
     kind, epoch, frame, tensor, part, parts, checksum, length = _HEADER.unpack_from(content)
@@ -58,12 +58,12 @@ def packet_of(content: bytes) -> Packet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Who is told of what happens on a connection.
+    """The callbacks of a connection.
 
     Attributes:
-        receive: takes packets, in the reading thread.
-        lost: is called once, by any thread, when the other end is gone, or what it sends cannot be received; not after
-            :meth:`PacketStream.close`. It takes the reason, empty where the connection has just ended.
+        receive: called with each packet, in the reading thread.
+        lost: called once, in any thread, when the other end is gone or sends what cannot be received; not after
+            :meth:`PacketStream.close`. Its argument is the reason, empty where the connection has simply ended.
     """
 
     receive: Callable[[Packet], None]
@@ -73,30 +73,30 @@ class Listening:
 class PacketStream:
     """One end of a connection. Sending never waits: what the system does not take at once, a thread writes.
 
-    As a rule it takes all: a packet then costs no change of threads at this end, and one at the other.
+    As a rule the system takes all, so that a packet costs no thread switch at this end, and one at the other.
     """
 
     def __init__(self, connection: socket.socket, listening: Listening, name: str) -> None:
-        """Be ready to write; :meth:`start` begins to read. ``connection``: blocks; ``name``: of the other end."""
+        """Prepare to write; :meth:`start` begins to read. ``connection`` must block; ``name`` is the other end's."""
         self._listening = listening
         self._name = name
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting = 0  # bytes
+        self._waiting = 0  # bytes that are not yet sent
         self._is_open = True
         self._socket = connection
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets go at once
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets are sent at once
         self._file = self._socket.makefile("rb")  # the socket stays open until this is closed, too
         self._writer = threading.Thread(target=self._write, name=f"{name}_out", daemon=True)
         self._reader = threading.Thread(target=self._read, name=f"{name}_in", daemon=True)
         self._writer.start()
 
     def start(self) -> None:
-        """Read from now on."""
+        """Start to read."""
         self._reader.start()
 
     def send(self, packet: Packet) -> None:
-        """Send without waiting."""
+        """Send a packet without waiting."""
         content = packet_bytes(packet)
         content = _LENGTH.pack(len(content)) + content
         with self._lock:
@@ -112,7 +112,7 @@ class PacketStream:
             self._end()
 
     def close(self) -> None:
-        """End; what was sent before is still written where the other end reads."""
+        """Close the stream; what was sent before is still written if the other end reads."""
         with self._lock:
             self._is_open = False
         self._queue.put(None)
@@ -121,7 +121,7 @@ class PacketStream:
         try:
             return self._socket.send(content, socket.MSG_DONTWAIT)
         except OSError:
-            return 0  # no room, or nobody there: the thread finds out
+            return 0  # the writing thread finds out whether the buffer is full or the other end is gone
 
     def _write(self) -> None:
         with suppress(OSError):
@@ -152,7 +152,7 @@ class PacketStream:
         with self._lock:
             was_open, self._is_open = self._is_open, False
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads, which then let go of the connection
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads, which then close the connection
         self._queue.put(None)
         if was_open:
             self._listening.lost(reason)
@@ -162,6 +162,6 @@ def connect(address: Address, key: bytes, listening: Listening, name: str) -> Pa
     """Connect to a process that computes.
 
     Raises:
-        LinkError: nobody is there, or somebody else, or does not say who it is.
+        LinkError: no process listens there, or it is another one, or it does not prove its identity.
     """
     return PacketStream(proven_connection(address, key), listening, name)

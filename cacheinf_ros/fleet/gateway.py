@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A gateway: robots greet it, a fleet computes for them. It does what the ledger of the fleet orders."""
+"""A gateway: robots connect to it, a fleet computes for them, and the fleet's ledger gives it orders."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ MakeSetting = Callable[[Identity], HostSetting]
 
 
 class Cluster(Protocol):
-    """The machines and what is known of them: :class:`.ray_cluster.RayCluster`, or processes of one's own in tests.
+    """The machines and the ledger: :class:`.ray_cluster.RayCluster`, or local processes in tests.
 
-    Whatever cannot be asked or done raises :class:`LinkError`.
+    A method that cannot reach the cluster, or cannot do its work, raises :class:`LinkError`.
     """
 
     def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
-        """As :meth:`.FleetLedger.admit`."""
+        """Call :meth:`.FleetLedger.admit`."""
         ...
 
     def report(self, report: GatewayReport) -> Orders:
-        """As :meth:`.FleetLedger.report`."""
+        """Call :meth:`.FleetLedger.report`."""
         ...
 
     def lose_host(self, host: str) -> None:
-        """As :meth:`.FleetLedger.host_died`."""
+        """Call :meth:`.FleetLedger.host_died`."""
         ...
 
     def leave(self, session: str, gateway: str) -> None:
-        """As :meth:`.FleetLedger.leave`."""
+        """Call :meth:`.FleetLedger.leave`."""
         ...
 
     def start(self, place: Place, setting: HostSetting) -> None:
@@ -61,7 +61,7 @@ class Cluster(Protocol):
         ...
 
     def reach(self, host: str) -> tuple[Address, bytes] | None:
-        """Where a process listens and its key, of any gateway; None: it still starts. Raises where it has died."""
+        """Return address and key of a process of any gateway; None while it starts. Raises where it has died."""
         ...
 
     def stop(self, host: str) -> None:
@@ -69,11 +69,11 @@ class Cluster(Protocol):
         ...
 
     def show(self, shown: Mapping[str, float], gateway: str) -> None:
-        """Take what is to be shown of a gateway: counts so far, ``sessions``, ``queue``, ``frame_p95_ms``."""
+        """Publish a gateway's metrics: its counts so far, ``sessions``, ``queue`` and ``frame_p95_ms``."""
         ...
 
     def close(self) -> None:
-        """End what was started here."""
+        """End all processes that were started here."""
         ...
 
 
@@ -85,11 +85,11 @@ class _Started:
 
 
 class FleetGateway:
-    """See :class:`.relay.Fleet`; :meth:`close` ends all.
+    """Implements :class:`.placing.Fleet`; :meth:`close` ends all sessions and processes.
 
     Attributes:
         name: identity of this gateway, part of the name of the topic on which its own robots send.
-        busy: how much of what the fleet may promise is promised, 0 to 1, as the ledger has said last.
+        busy: share of the fleet's available capacity that is promised, 0 to 1, as the ledger has last reported.
     """
 
     def __init__(
@@ -99,12 +99,13 @@ class FleetGateway:
         make_setting: MakeSetting,
         complain: Callable[[str], None],
     ) -> None:
-        """Begin to report.
+        """Start to report to the ledger.
 
         Args:
-            models: that robots may ask for.
-            make_setting: of a process that computes a model.
-            complain: takes what the operator should know.
+            cluster: the machines and the ledger.
+            models: the models that robots may ask for.
+            make_setting: makes the setting of a process that computes a model.
+            complain: called with messages for the operator.
         """
         self.name = f"gateway_{secrets.token_hex(4)}"
         self._cluster = cluster
@@ -123,7 +124,7 @@ class FleetGateway:
         self._reporter.start()
 
     def session(self, name: str, send: Send, complain: Callable[[str], None]) -> RelaySession:
-        """A new session with a robot."""
+        """Make a new session with a robot."""
         session = RelaySession(name, self, send, complain)
         with self._lock:
             self._sessions[name] = session
@@ -140,7 +141,7 @@ class FleetGateway:
         self._cluster.close()
 
     def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
-        """As :meth:`.Fleet.admit`."""
+        """Implement :meth:`.Fleet.admit`."""
         demand = self._demand_of(hello)
         return self._cluster.admit(
             Asked(
@@ -150,7 +151,7 @@ class FleetGateway:
         )  # fmt: skip
 
     def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
-        """As :meth:`.Fleet.open`."""
+        """Implement :meth:`.Fleet.open`."""
         if place.is_new:
             self._start(place, hello.network)
         ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
@@ -161,14 +162,14 @@ class FleetGateway:
             except LinkError:
                 if time.monotonic() > ordered:
                     raise
-                reached = None  # a gateway has yet to hear that it is to start it
+                reached = None  # another gateway may not have received the order to start it yet
             if reached is not None:
                 return connect(*reached, listening, place.host)
             time.sleep(_READY_POLL_S)
         raise LinkError(f"{place.host} did not start in time")
 
     def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
-        """As :meth:`.Fleet.predicted`."""
+        """Implement :meth:`.Fleet.predicted`."""
         model = self._demand_of(hello)
         mean_ms, worst_ms = model.predicted_ms(np.array(welcome.profile, np.float64))
         return Demand(
@@ -178,13 +179,13 @@ class FleetGateway:
         )  # fmt: skip
 
     def lose(self, place: Place) -> None:
-        """As :meth:`.Fleet.lose`."""
+        """Implement :meth:`.Fleet.lose`."""
         with self._lock:
             self._hosts.pop(place.host, None)
         self._cluster.lose_host(place.host)
 
     def leave(self, session: str) -> None:
-        """As :meth:`.Fleet.leave`; where a session of this name has begun anew, that stays."""
+        """Implement :meth:`.Fleet.leave`; a session that has begun anew under this name stays."""
         with self._lock:
             known = self._sessions.get(session)
             if known is not None and known.is_open:
@@ -198,7 +199,7 @@ class FleetGateway:
             self._complain(str(error))
 
     def count(self, what: str, by: float = 1) -> None:
-        """As :meth:`.Fleet.count`."""
+        """Implement :meth:`.Fleet.count`."""
         self._counts[what] += by
 
     def _demand_of(self, hello: Hello) -> ModelDemand:
@@ -211,7 +212,7 @@ class FleetGateway:
 
     def _start(self, place: Place, network: str) -> None:
         self._cluster.start(place, self._make_setting(self._asked[network]))
-        with self._lock:  # now that it can be asked after
+        with self._lock:  # only now can the cluster reach it
             self._hosts[place.host] = _Started(machine=place.machine, network=network)
 
     def _report_on(self) -> None:
@@ -220,7 +221,7 @@ class FleetGateway:
                 self._report()
             except CacheinfError as error:
                 self._complain(str(error))
-            except Exception:  # a bug must not end the thread: the ledger would take the gateway for dead
+            except Exception:  # a bug must not end the thread, or the ledger would take the gateway for dead
                 self._complain(traceback.format_exc())
 
     def _report(self) -> None:
@@ -259,7 +260,7 @@ class FleetGateway:
             self._cluster.stop(host)
 
     def _prepare(self, place: Place, session: RelaySession) -> None:
-        """A process of a session that moves is started at once: several start at the same time."""
+        """Start the new process of a session that moves, here, so that several start at the same time."""
         if place.is_new and session.network in self._asked:
             self._start(place, session.network)
         session.move(replace(place, is_new=False))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which models each machine of a fleet holds for all of its processes, and for which of them. No torch here."""
+"""The models that each machine of a fleet holds for its processes, and which processes use them; without torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-_KEPT_S = 60.0  # after the last process that used it: others may come
+_KEPT_S = 60.0  # kept for so long after its last process has ended, as others may come
 
 
 @dataclass(slots=True, kw_only=True)
 class _Held:
-    """A model. ``used_s``: when a process last used it."""
+    """A model that a machine holds. ``used_s`` is when a process last used it."""
 
     reference: Any
     used_s: float
@@ -20,9 +20,9 @@ class _Held:
 
 
 class HeldModels:
-    """Holds references to models as long as processes use them, and a while longer. Not thread-safe.
+    """Holds references to models as long as processes use them, and a while longer; not thread-safe.
 
-    Times are seconds of any one clock.
+    Times are seconds of any clock.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class HeldModels:
         return len(self._held)
 
     def find(self, machine: str, key: str, host: str, now_s: float) -> Any | None:
-        """The reference to a model that a machine holds, which a process will use from now on; None: it has none."""
+        """Return the reference to a model on a machine, and note that a process uses it; None: there is none."""
         held = self._held.get((machine, key))
         if held is None:
             return None
@@ -41,11 +41,11 @@ class HeldModels:
         return held.reference
 
     def hold(self, machine: str, key: str, host: str, reference: Any, now_s: float) -> None:
-        """Hold a model for a machine; in place of the one that it has, which may be lost."""
+        """Hold a model for a machine, in place of an earlier one, which may be lost."""
         self._held[machine, key] = _Held(reference=reference, used_s=now_s, hosts={host})
 
     def release(self, hosts: Container[str], now_s: float) -> None:
-        """Forget models that none of the processes that there are has used for a while."""
+        """Release models that no living process has used for a while; ``hosts`` are the living ones."""
         for at, held in list(self._held.items()):
             held.hosts = {host for host in held.hosts if host in hosts}
             if held.hosts:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A process that computes sessions of one model: usually one, those of a machine that was lost beside it."""
+"""A process that computes sessions of one model: usually one, and more after another machine was lost."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class HostSetting:
     """What a process computes, and how; paths are those of its own machine.
 
     Attributes:
-        asked: the model, which must be the gateway's own or one of the catalogs'.
-        share_weights: whether processes on one machine that compute the same model have its weights in memory once.
+        asked: the model, which must be the gateway's own or from one of the catalogs.
+        share_weights: whether processes on one machine that compute the same model share its weights in memory.
     """
 
     asked: Identity
@@ -43,22 +43,23 @@ class HostSetting:
 
     @property
     def weights_key(self) -> str:
-        """What tells models, and ways to pack their weights, apart."""
+        """The key that distinguishes models, and ways to pack their weights."""
         return f"{self.asked.network} {self.engine.device} {self.engine.precision.value}"
 
 
 class SessionHost:
-    """Takes connections of gateways, each for one session, as soon as it is made."""
+    """Accepts connections of gateways, each for one session."""
 
     def __init__(self, setting: HostSetting, host: str = "127.0.0.1", store: ModelStore | None = None) -> None:
         """Load and compile the model, and listen.
 
         Args:
-            host: address of this machine that gateways reach.
-            store: of the models that processes of this machine share; None: there is none.
+            setting: what to compute, and how.
+            host: address of this machine that gateways can reach.
+            store: store of the models that processes of this machine share; None: there is none.
 
         Raises:
-            CacheinfError: there is no such model on this machine, or it cannot be compiled.
+            CacheinfError: this machine has no such model, or it cannot be compiled.
         """
         self._setting = setting
         self._model = self._opened(store)
@@ -73,17 +74,17 @@ class SessionHost:
 
     @property
     def address(self) -> Address:
-        """Where gateways connect."""
+        """The address where gateways connect."""
         return self._listener.address
 
     @property
     def sessions(self) -> int:
-        """How many there are."""
+        """The number of sessions."""
         with self._lock:
             return len(self._sessions)
 
     def close(self) -> None:
-        """End all sessions."""
+        """End all sessions, and stop listening."""
         self._is_open = False
         self._listener.close()
         with self._lock:
@@ -94,7 +95,7 @@ class SessionHost:
                 stream.close()
 
     def _opened(self, store: ModelStore | None) -> Model:
-        """The model, with weights of its own or the machine's."""
+        """Return the model, with its own weights or those that the machine's processes share."""
         setting, engine = self._setting, self._setting.engine
 
         def load() -> Model:
@@ -105,7 +106,7 @@ class SessionHost:
         return shared_model(store, setting.weights_key, load, lambda model: PartitionWorker(model, engine))
 
     def worker(self, asked: Identity, work: Work) -> RowWorker:
-        """Take the engine that is ready; another one is then prepared for the next session."""
+        """Return the engine that is ready, and prepare another one for the next session."""
         if work is not Work.ROWS or asked.network != self._setting.asked.network:
             raise MessageError(f"this process computes rows of {self._setting.asked.model!r} only")
         with self._compiling:
@@ -118,17 +119,17 @@ class SessionHost:
         return rows
 
     def joined(self, session: ServerSession, stream: PacketStream) -> None:
-        """A session has begun."""
+        """Note that a session has begun."""
         with self._lock:
             self._sessions[session] = stream
 
     def left(self, session: ServerSession) -> None:
-        """A session has ended."""
+        """Note that a session has ended."""
         with self._lock:
             self._sessions.pop(session, None)
 
     def _prepare(self) -> None:
-        with guarded("an engine for the next session"), self._compiling:  # else it is compiled when that comes
+        with guarded("an engine for the next session"), self._compiling:  # else the next session compiles it
             if self._spare is None and self._is_open:
                 self._spare = self._compiled()
 
@@ -139,7 +140,7 @@ class SessionHost:
 
 
 class _Served:
-    """A connection, and the session that its first packet begins."""
+    """A connection, and the session that its first packet starts."""
 
     def __init__(self, host: SessionHost, connection: socket.socket) -> None:
         self._host = host
@@ -148,7 +149,7 @@ class _Served:
         self._stream = PacketStream(connection, listening, "session")
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start to serve."""
         self._stream.start()
 
     def _receive(self, packet: Packet) -> None:

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who is where in a fleet: machines, the processes on them, sessions, and the gateways that robots greet.
+"""The ledger of a fleet: who is where among machines, the processes on them, sessions, and robots' gateways.
 
-Decides, and does nothing: whoever asks does what is answered, and reports what has become of it. All of it can be
-lost: the gateways' next reports say it again. Times are seconds of any one clock.
+It decides but does nothing itself: whoever asks carries out the answer, and reports the result. The whole ledger can
+be lost: the gateways' next reports restore it. Times are seconds of any clock.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders,
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
-_DOUBT_S = 20.0  # for which a machine on which a process died gets no other one: Ray takes 13 to call a node dead
-_SILENT_S = 5.0  # after which a gateway is taken to be gone
-_UNKNOWN_MS = 20.0  # of a frame of a model that nobody has computed yet
-_GRACE_S = 5.0  # for a session between its admission and the first report of it
-_SENT_ON_S = 2.0  # after which a robot that was sent to another gateway and still asks here may stay
+_DOUBT_S = 20.0  # for so long a machine on which a process died gets no other: Ray calls a node dead after 13 s
+_SILENT_S = 5.0  # a gateway counts as gone after so long without a word
+_UNKNOWN_MS = 20.0  # assumed for a frame of a model that nobody has computed yet
+_GRACE_S = 5.0  # allowed between a session's admission and the first report of it
+_SENT_ON_S = 2.0  # a robot that was redirected and still asks here after so long may stay
 
 
 class FleetLedger:
-    """Decides who goes where, by what is known. Not thread-safe.
+    """Decides on which machines and gateways sessions are; not thread-safe.
 
     Attributes:
-        state: what is known.
+        state: all that is known about the fleet.
     """
 
     def __init__(self, rules: FleetRules) -> None:
         self.state = FleetState(rules)
         self._numbers = itertools.count()
-        self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which may still be reported for a moment
-        self._sent_on: dict[str, float] = {}  # by session that was sent to another gateway, since when
+        self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which reports may still name
+        self._sent_on: dict[str, float] = {}  # sessions that were redirected to another gateway, with the time
 
     def see(self, machines: Iterable[Machine]) -> None:
-        """Take note of the machines that are there; what ran on others is lost."""
+        """Note which machines are alive; what ran on others is lost."""
         self.state.machines = {machine.name: machine for machine in machines}
         for name in [name for name, host in self.state.hosts.items() if host.machine not in self.state.machines]:
             self.lose_host(name)
         self.state.draining &= set(self.state.machines)
 
     def admit(self, asked: Asked, now_s: float) -> Place | Elsewhere | Refusal:
-        """Find a place for a session that has none; one that has one keeps it.
+        """Find a place for a session that has none; a session that has one keeps it.
 
-        Where there is only room without robots of lower priority, they have to go.
+        Where there is room only without robots of lower priority, these are told to go.
         """
         self._hear(asked.gateway, now_s)
         own = self._gateway_for(asked.session, asked.gateway, now_s)
@@ -71,20 +71,20 @@ class FleetLedger:
         return place
 
     def leave(self, session: str, gateway: str) -> None:
-        """A session has ended at a gateway. One that belongs to another gateway by now goes on there."""
+        """Remove a session that has ended at a gateway; one that another gateway has taken over goes on there."""
         known = self.state.sessions.get(session)
         if known is not None and known.gateway == gateway:
             del self.state.sessions[session]
 
     def host_died(self, host: str, now_s: float) -> None:
-        """A process was found dead, and perhaps its machine is, which Ray notices much later: see :meth:`lose_host`."""
+        """Note that a process was found dead, and avoid its machine, whose loss Ray notices much later."""
         entry = self.state.hosts.get(host)
         if entry is not None:
             self.state.doubted[entry.machine] = now_s + _DOUBT_S
         self.lose_host(host)
 
     def lose_host(self, host: str) -> None:
-        """A process is gone; its sessions keep their claim to another place."""
+        """Remove a process that is gone; its sessions keep their claim to another place."""
         self._dead.append(host)
         if self.state.hosts.pop(host, None) is None:
             return
@@ -96,12 +96,12 @@ class FleetLedger:
                 session.target = ""
 
     def end_host(self, host: str) -> None:
-        """A process is to end, or has; reports that still have it are late."""
+        """Remove a process that is to end, or has ended; later reports of it are ignored."""
         self._dead.append(host)
         del self.state.hosts[host]
 
     def drain(self, machine: str) -> None:
-        """Let a machine become empty, without a frame being lost; :meth:`undrain` takes that back."""
+        """Let a machine become empty, without losing a frame; :meth:`undrain` takes that back."""
         self.state.draining.add(machine)
 
     def undrain(self, machine: str) -> None:
@@ -109,7 +109,7 @@ class FleetLedger:
         self.state.draining.discard(machine)
 
     def report(self, report: GatewayReport, now_s: float) -> Orders:
-        """Take a gateway's report, and say what it is to do: what :mod:`.upkeep` has found since the last one."""
+        """Take a gateway's report, and return the orders that :mod:`.upkeep` has collected for it."""
         self._hear(report.gateway, now_s)
         self.state.gateways[report.gateway].counts = report.counts
         self._take(report, now_s)
@@ -119,7 +119,7 @@ class FleetLedger:
         return replace(orders, busy=busy_share(self.state.loads, self.state.rules))
 
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
-        """A place for a session; an urgent one in a process that runs, even if that has enough to do."""
+        """Find a place for a session; an urgent one may go to a running process even if that is busy."""
         machine = best_machine(self.state.loads, demand, self.state.rules)
         if isinstance(machine, str):
             made = self._room_by_priority(demand)
@@ -141,7 +141,7 @@ class FleetLedger:
         return self.place(min(free)) if free else self.new_host(name, demand, gateway, now_s)
 
     def new_host(self, machine: str, demand: Demand, gateway: str, now_s: float) -> Place:
-        """A process that a gateway is to start."""
+        """Register a new process, and return its place; a gateway is to start it."""
         name = f"{gateway}_host_{next(self._numbers)}_{round(1e3 * now_s) % 10**9}"
         self.state.hosts[name] = HostEntry(
             machine=machine, network=demand.network, gateway=gateway, since_s=now_s, idle_s=now_s
@@ -151,7 +151,7 @@ class FleetLedger:
         return Place(host=name, machine=machine, gateway=gateway, is_new=True, memory_bytes=memory, cores=cores)
 
     def place(self, host: str) -> Place:
-        """A process that is there."""
+        """Return the place of an existing process."""
         entry = self.state.hosts[host]
         return Place(host=host, machine=entry.machine, gateway=entry.gateway, is_ready=entry.is_ready)
 
@@ -180,7 +180,7 @@ class FleetLedger:
         return gateway in self.state.gateways and now_s - self.state.gateways[gateway].heard_s <= _SILENT_S
 
     def _demand(self, asked: Asked) -> Demand:
-        """As predicted; like the sessions of the same model where there are some, as those have been measured."""
+        """Predict a session's demand; the measured mean of other sessions of the model is preferred."""
         alike = [each.demand for each in self.state.sessions.values() if each.demand.network == asked.network]
         known = self.state.sessions.get(asked.session)
         if known is not None:
@@ -198,7 +198,7 @@ class FleetLedger:
         )  # fmt: skip
 
     def _least_host(self, network: str) -> str | None:
-        """The running process that has the model and the fewest sessions; None: there is none."""
+        """Return the running process with the model that has the fewest sessions; None: there is none."""
         counts, hosts = self.state.counted, self.state.hosts
         ready = [
             name
@@ -209,7 +209,7 @@ class FleetLedger:
         return min(ready, key=lambda name: (hosts[name].machine in doubted, counts[name], name)) if ready else None
 
     def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
-        """A machine that has room without sessions of lower priority; those are told to go."""
+        """Find a machine with room if sessions of lower priority leave, and mark these to be shed."""
         for load in self.state.loads:
             name = load.machine.name
             there = [
@@ -242,7 +242,7 @@ class FleetLedger:
         for name, (at, demand) in report.sessions.items():
             session = self.state.sessions.get(name)
             if session is not None and session.gateway != report.gateway and self._is_heard(session.gateway, now_s):
-                continue  # while its gateway lives, only an admission brings a session to another one
+                continue  # while its gateway lives, only an admission moves a session to another one
             if session is None:
                 if demand is None or at not in self.state.hosts:
                     continue  # not admitted yet
@@ -267,7 +267,7 @@ class FleetLedger:
         return host.is_seen or now_s - host.since_s > START_S
 
     def _forget_silent(self, now_s: float) -> None:
-        """A gateway that ends takes its processes along; its robots find another one."""
+        """Forget gateways that are gone, with their processes and sessions; robots find another one."""
         for name in [
             name for name in self.state.gateways if now_s - self.state.gateways[name].heard_s > 10 * _SILENT_S
         ]:

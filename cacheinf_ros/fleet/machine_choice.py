@@ -1,12 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where a session goes: to the machine on which its frames are predicted to end soonest, or nowhere.
+"""The choice of a session's machine: the one where its frames are predicted to end soonest, or none.
 
-A machine with m cores whose sessions keep a share u of them busy lets a frame wait, on average, for about
+On a machine with m cores, of which sessions keep a share u busy, a frame waits, on average, for about
 
     W = s u^(sqrt(2 (m + 1)) - 1) / (m (1 - u)),      s: the mean time of a frame (Sakasegawa's formula for M/M/m)
 
-and one in twenty longer than 3 W, as waiting times have an exponential tail. A session fits where that, and the time
-of its own slowest frames, stays within the deadlines of all who are there.
+and one in twenty waits longer than 3 W, as waiting times have an exponential tail. A session fits where this wait,
+added to each session's own slowest frames, stays within the deadlines of all sessions on the machine.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from dataclasses import dataclass, field
 
 from cacheinf_ros.fleet.demand import HOST_BYTES, Demand
 
-_TAIL = math.log(20)  # mean waits that one in twenty exceeds
-_SWITCH_SHARE = 0.1  # of what loading a model takes, as much as a frame that is so much slower
+_TAIL = math.log(20)  # multiple of the mean wait that one frame in twenty exceeds
+_SWITCH_SHARE = 0.1  # share of a model's loading time that counts like additional time of a frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRules:
-    """What may be promised.
+    """Rules for what a fleet may promise.
 
     Attributes:
-        most_busy: share of a machine's cores.
-        margin: share of a deadline that the server's part of a frame may take; the rest is the link's and the robot's.
-        sessions_per_host: that a process computes; more only where a machine was lost.
-        standby: whether a model that has sessions on one machine only is loaded on another one, too.
-        idle_s: after which a process without sessions ends.
-        load_ms: what it takes to start a process with a model, before it is seen.
+        most_busy: largest share of a machine's cores that may be busy.
+        margin: share of a deadline that the server's part of a frame may take; the rest is for the link and the robot.
+        sessions_per_host: number of sessions that a process computes; more only where a machine was lost.
+        standby: whether a model that has sessions on only one machine is also loaded on another one.
+        idle_s: time after which a process without sessions ends.
+        load_ms: time to start a process with a model, assumed before it is measured.
     """
 
     most_busy: float = 0.8
@@ -47,9 +47,9 @@ class Machine:
     """A node of the cluster.
 
     Attributes:
-        name: its identity there.
-        cores: that sessions may use.
-        memory_bytes: the same.
+        name: the node's identity in the cluster.
+        cores: number of cores that sessions may use.
+        memory_bytes: memory that sessions may use.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineLoad:
-    """A machine with what it has to do.
+    """A machine with its load.
 
     Attributes:
-        demands: of its sessions.
-        networks: of the models that are loaded there, in processes that have room.
-        hosts: processes.
+        demands: the demands of its sessions.
+        networks: hashes of the models that are loaded there in processes that have room.
+        hosts: number of processes.
     """
 
     machine: Machine
@@ -74,17 +74,17 @@ class MachineLoad:
 
     @property
     def busy(self) -> float:
-        """Share of its cores."""
+        """The share of the machine's cores that is busy."""
         return sum(demand.cores for demand in self.demands) / self.machine.cores
 
     def joined_by(self, demand: Demand) -> MachineLoad:
-        """Add a session, in a process of its own unless one has room."""
+        """Return the load with another session, in a process of its own unless one has room."""
         hosts = self.hosts + (demand.network not in self.networks)
         return MachineLoad(machine=self.machine, demands=(*self.demands, demand), networks=self.networks, hosts=hosts)
 
 
 def waiting_ms(load: MachineLoad) -> float:
-    """Predict how long one frame in twenty waits for a core at least; infinite where there is more work than time."""
+    """Predict the wait for a core that one frame in twenty exceeds; infinite where there is more work than time."""
     cores = sum(demand.cores for demand in load.demands)
     if not cores:
         return 0.0
@@ -98,12 +98,12 @@ def waiting_ms(load: MachineLoad) -> float:
 
 
 def p95_ms(load: MachineLoad, demand: Demand) -> float:
-    """Predict what frames of one of a machine's sessions take there, one in twenty longer."""
+    """Predict the time, in ms, that one in twenty of a session's frames exceeds on a machine."""
     return demand.worst_ms + waiting_ms(load)
 
 
 def objection(load: MachineLoad, rules: FleetRules) -> str:
-    """Why a machine cannot do what it has to; empty: it can."""
+    """Return why a machine cannot serve its load; empty: it can."""
     if load.busy > rules.most_busy:
         return f"its cores would be {100 * load.busy:.0f} % busy, of {100 * rules.most_busy:.0f} %"
     needed = sum(demand.memory_bytes for demand in load.demands) + load.hosts * HOST_BYTES
@@ -117,13 +117,13 @@ def objection(load: MachineLoad, rules: FleetRules) -> str:
 
 
 def cost_ms(load: MachineLoad, demand: Demand, rules: FleetRules) -> float:
-    """What a new session's frames take there, and a part of what loading its model takes where it is not loaded."""
+    """Predict a new session's frame time on a machine, plus a part of the loading time if the model is not loaded."""
     loading_ms = 0.0 if demand.network in load.networks else _SWITCH_SHARE * rules.load_ms
     return p95_ms(load.joined_by(demand), demand) + loading_ms
 
 
 def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules) -> MachineLoad | str:
-    """Choose the machine for a session, or say why there is none."""
+    """Return the best machine for a session, or the reason why there is none."""
     if not loads:
         return "no machine is there"
     found: list[tuple[float, float, str, MachineLoad]] = []
@@ -139,7 +139,7 @@ def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules
 
 
 def busy_share(loads: Sequence[MachineLoad], rules: FleetRules) -> float:
-    """How much of what machines may promise together is promised; 1 where there are none."""
+    """Return the share of the machines' available capacity that is promised, 0 to 1; 1 without machines."""
     cores = rules.most_busy * sum(load.machine.cores for load in loads)
     if not cores:
         return 1.0

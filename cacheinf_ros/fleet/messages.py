@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What gateways ask the ledger of a fleet, and what it answers."""
+"""The messages between gateways and the ledger of a fleet."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cacheinf_ros.fleet.demand import Demand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A robot has greeted a gateway, or has lost its place.
+    """A gateway's request for a place, for a robot that is new or has lost its place.
 
     Attributes:
-        predicted: None: nobody has computed the model yet.
+        predicted: the predicted demand; None: nobody has computed the model yet.
     """
 
     session: str
@@ -28,15 +28,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a session is computed.
+    """The process that computes a session.
 
     Attributes:
         host: name of the process.
-        machine: on which it runs.
-        gateway: that has started it, or is to start it.
-        is_new: whether it is to be started by whoever asked.
-        is_ready: whether it computes already; else it starts, or is about to be started.
-        memory_bytes, cores: that the cluster is to set aside for it.
+        machine: the machine on which it runs.
+        gateway: the gateway that has started the process, or is to start it.
+        is_new: whether whoever asked has to start the process.
+        is_ready: whether the process computes already; else it is starting, or about to be started.
+        memory_bytes, cores: resources that the cluster is to reserve for the process.
     """
 
     host: str
@@ -50,21 +50,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """The robot's own gateway is another one."""
+    """The answer that redirects a robot to another gateway, which is its own."""
 
     gateway: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """There is no place, because."""
+    """The answer that there is no place, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """A process that a gateway has started, or is starting."""
+    """A process that a gateway has started or is starting."""
 
     machine: str
     network: str
@@ -73,12 +73,12 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReport:
-    """What a gateway says of itself every moment.
+    """A gateway's regular report about itself.
 
     Attributes:
-        hosts: its processes, by name.
-        sessions: host and demand of its sessions, by name.
-        counts: of frames and the like, for whoever looks at the fleet.
+        hosts: the gateway's processes, by name.
+        sessions: host and demand of each session, by name.
+        counts: counts of frames and other events, for those who monitor the fleet.
     """
 
     gateway: str
@@ -89,15 +89,15 @@ class GatewayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a gateway is to do.
+    """Orders to a gateway.
 
     Attributes:
-        start: processes, with the network that each is to load.
-        stop: processes.
-        move: sessions, to where.
-        shed: sessions, why.
-        busy: how much of what the fleet may promise is promised, 0 to 1: what places cost goes by it.
-        complaint: what goes wrong at the ledger, for the gateway's operator; empty: nothing.
+        start: processes to start, with the network that each is to load.
+        stop: processes to stop.
+        move: sessions to move, each with its new place.
+        shed: sessions to end, each with the reason.
+        busy: share of the fleet's available capacity that is promised, 0 to 1; prices depend on it.
+        complaint: an error at the ledger, for the gateway's operator; empty: none.
     """
 
     start: tuple[tuple[Place, str], ...] = ()

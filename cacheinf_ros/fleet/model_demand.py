@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a model asks of a machine, predicted by the timeline with which partitions are chosen."""
+"""A model's demand on a machine, predicted by the timeline with which partitions are chosen."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _MBIT_S = 1000.0
 
 
 class ModelDemand:
-    """What frames of one model take on a machine, by the timeline with which partitions are chosen."""
+    """Predicts what frames of one model take on a machine."""
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
-        """Lay the model out as processes of this configuration run it; that takes some time.
+        """Lay the model out as processes with this configuration run it, which takes some time.
 
         Raises:
-            EngineError: they cannot: there are no scales for int8, or the device has no such precision.
+            EngineError: the model cannot be run so: there are no scales for int8, or the device lacks the precision.
         """
         graph = executed_graph(model, config)
         self.workload = Workload(lay_out(graph))
         self.memory_bytes = float(tensor_bytes(self.workload).sum()) + weight_bytes(graph)
 
     def predicted_ms(self, profile: NDArray[np.float64]) -> tuple[float, float]:
-        """Milliseconds of a typical frame and of one that has changed everywhere, all of it at the server.
+        """Predict the ms of a typical frame and of one that has changed everywhere, both all at the server.
 
         Args:
             profile: float64 [operators, points] of the server, see :func:`~cacheinf_ros.offload.planning.profile`;
-                empty: it has none, and no robot shares frames with it.
+                empty: the server has none, and no robot shares frames with it; both predictions are then 0.
         """
         if not len(profile):
             return 0.0, 0.0

@@ -8,24 +8,25 @@ from importlib import import_module
 from cacheinf_ros.fleet.ray_library import ray
 
 OWN_STORE = 80 * 2**20
-"""Bytes of a node's object store."""
-_OWN_MEMORY = 8 * 2**30  # bytes of a node
+"""The default size of a node's object store, in bytes."""
+_OWN_MEMORY = 8 * 2**30  # memory of a node
 
 
 class OwnMachines:
-    """The nodes of such a cluster.
+    """The nodes of a Ray cluster on this machine.
 
     Attributes:
-        address: of its head, for :class:`.ray_cluster.RayCluster`.
-        names: of its nodes that live, the head first.
+        address: address of the cluster's head, for :class:`.ray_cluster.RayCluster`.
+        names: names of the living nodes, the head first.
     """
 
     def __init__(self, nodes: int, cores: float, store_bytes: int = OWN_STORE) -> None:
-        """Start it.
+        """Start the cluster.
 
         Args:
-            cores: that each node claims to have.
-            store_bytes: of the object store of each.
+            nodes: number of nodes.
+            cores: number of cores that each node claims to have.
+            store_bytes: size of each node's object store.
         """
         ray()
         made = import_module("ray.cluster_utils")
@@ -38,17 +39,17 @@ class OwnMachines:
 
     @property
     def names(self) -> list[str]:
-        """See :class:`OwnMachines`."""
+        """The names of the living nodes, the head first."""
         return list(self._nodes)
 
     def add(self) -> str:
-        """Another node; its name."""
+        """Add a node, and return its name."""
         node = self._cluster.add_node(**self._shape)
         self._nodes[node.node_id] = node
         return str(node.node_id)
 
     def kill(self, name: str) -> None:
-        """End a node and all its processes, as if its machine had lost power."""
+        """Kill a node and all its processes, as if its machine had lost power."""
         self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a session asks of the fleet: a place, the way there, and to be told where that is lost."""
+"""The interface of the fleet to a session: a place, a connection to it, and reports of losses."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
 
 
 class Fleet(Protocol):
-    """What a session asks of the fleet, in a thread that may wait; see :class:`.gateway.FleetGateway`."""
+    """The fleet as a session sees it, from a thread that may wait; see :class:`.gateway.FleetGateway`."""
 
     name: str
 
     def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
-        """Find a place; :class:`CacheinfError` where the fleet cannot be asked, or has no such model."""
+        """Find a place; raises :class:`CacheinfError` where the fleet does not answer, or has no such model."""
         ...
 
     def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
-        """Connect to a process, and start it first where it is new; :class:`LinkError` where that fails."""
+        """Connect to a process, and start it first if it is new; raises :class:`LinkError` where that fails."""
         ...
 
     def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
-        """What frames of a session take, by the profile of the process."""
+        """Predict a session's demand, by the profile of the process."""
         ...
 
     def lose(self, place: Place) -> None:
-        """A process does not answer any more."""
+        """Report that a process does not answer any more."""
         ...
 
     def leave(self, session: str) -> None:
-        """A session has ended."""
+        """Report that a session has ended."""
         ...
 
     def count(self, what: str, by: float = 1) -> None:
-        """Count what happens, for whoever looks at the fleet."""
+        """Count an event, for those who monitor the fleet."""
         ...

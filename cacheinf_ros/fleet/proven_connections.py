@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""TCP connections whose ends have proven to each other that they know a key, in limited time.
+"""TCP connections whose ends prove to each other, within limited time, that they know a key.
 
-Who connects and says nothing, or as little as possible, holds up nobody: Python's own
-:mod:`multiprocessing.connection` would wait for it for good. Each end sends a number of its own, and answers the
-other's with an HMAC over both numbers and its role, so that no answer of one end serves the other.
+A client that connects and says nothing, or as little as possible, delays nobody; Python's own
+:mod:`multiprocessing.connection` would wait for it for ever. Each end sends a random number, and answers the other's
+with an HMAC over both numbers and its role, so that an answer cannot be reflected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cacheinf_ros.errors import LinkError
 from cacheinf_ros.pipeline import THROTTLE, guarded
 
 PROOF_S = 5.0
-"""In which both ends have proven what they know; it takes milliseconds between two that live."""
-_MOST_PROVING = 16  # at once
+"""The time limit for both ends' proofs; between two healthy ends they take milliseconds."""
+_MOST_PROVING = 16  # connections at once
 _NUMBER = 32  # bytes
 _HOST, _GATEWAY = b"host", b"gateway"
 _PAUSE_S = 0.2  # after a failure, such as too many open files
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 def proven_connection(address: tuple[str, int], key: bytes) -> socket.socket:
-    """Connect to a process that listens; the connection blocks.
+    """Connect to a listening process; the connection that is returned is blocking.
 
     Raises:
-        LinkError: nobody is there, or somebody who does not know the key, or it takes longer than :data:`PROOF_S`.
+        LinkError: no process listens there, or it does not know the key, or it takes longer than :data:`PROOF_S`.
     """
     deadline_s = time.monotonic() + PROOF_S
     try:
@@ -49,14 +49,14 @@ def proven_connection(address: tuple[str, int], key: bytes) -> socket.socket:
 
 
 class ProvenListener:
-    """Listens for those who know a key. Each proves that in a thread of its own; of too many, the first has to go.
+    """Listens for clients that know a key; each has a thread for its proof. If too many wait, the oldest is dropped.
 
     Attributes:
-        address: host and port.
+        address: host and port of the listener.
     """
 
     def __init__(self, host: str, key: bytes, take: Callable[[socket.socket], None]) -> None:
-        """Listen at a port that is free; ``take``: takes each proven connection, in any thread; it blocks."""
+        """Listen at a free port; ``take`` is called with each proven, blocking connection, in any thread."""
         self._key = key
         self._take = take
         self._lock = threading.Lock()
@@ -68,9 +68,9 @@ class ProvenListener:
         threading.Thread(target=self._accept_on, name="accept", daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._is_open = False
-        with suppress(OSError):  # it was closed before
+        with suppress(OSError):  # already closed
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._socket.close()
 
@@ -94,7 +94,7 @@ class ProvenListener:
                 oldest = next(iter(self._proving))
                 del self._proving[oldest]
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread notices that
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread notices
         threading.Thread(target=self._prove, args=(connection,), name="prove", daemon=True).start()
 
     def _prove(self, connection: socket.socket) -> None:
@@ -105,7 +105,7 @@ class ProvenListener:
         except (OSError, LinkError) as error:
             _log.warning("somebody connected who has not proven to know the key: %s", error, extra=THROTTLE)
         with self._lock:
-            is_proven &= self._proving.pop(connection, connection) is None  # else it had to go
+            is_proven &= self._proving.pop(connection, connection) is None  # else it was dropped
         failure = None
         if is_proven and self._is_open:
             with guarded("a connection is not served") as failure:
@@ -115,7 +115,7 @@ class ProvenListener:
 
 
 def _prove_as_host(connection: socket.socket, key: bytes, deadline_s: float) -> None:
-    """Say nothing of what is known before the other end has proven that it knows it, too."""
+    """Prove knowledge of the key as the host, but only after the other end has proven it."""
     own = secrets.token_bytes(_NUMBER)
     _send(connection, own, deadline_s)
     theirs = _taken(connection, _NUMBER, deadline_s)
@@ -125,7 +125,7 @@ def _prove_as_host(connection: socket.socket, key: bytes, deadline_s: float) -> 
 
 
 def _prove_as_gateway(connection: socket.socket, key: bytes, deadline_s: float) -> None:
-    """Answer the host's number; the host answers in turn."""
+    """Answer the host's number with a proof, and check the host's proof."""
     theirs, own = _taken(connection, _NUMBER, deadline_s), secrets.token_bytes(_NUMBER)
     _send(connection, own + _proof(key, _GATEWAY, theirs, own), deadline_s)
     _check(_taken(connection, _NUMBER, deadline_s), _proof(key, _HOST, theirs, own))
@@ -147,7 +147,7 @@ def _send(connection: socket.socket, content: bytes, deadline_s: float) -> None:
 
 
 def _taken(connection: socket.socket, count: int, deadline_s: float) -> bytes:
-    """So many bytes, however few come at once."""
+    """Receive exactly so many bytes."""
     content = b""
     while len(content) < count:
         connection.settimeout(_left_s(deadline_s))

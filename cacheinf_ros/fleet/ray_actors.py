@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What runs on a Ray cluster: one actor that keeps the ledger, at the head, and one for each process that computes."""
+"""The actors on a Ray cluster: one at the head that keeps the ledger, and one for each process that computes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Director:
-    """Keeps the ledger, and knows which models machines hold. An actor at the head of the cluster.
+    """Keeps the ledger, and the models that machines hold; an actor at the head of the cluster.
 
     See :class:`.ledger.FleetLedger` and :class:`.held_models.HeldModels`.
     """
@@ -38,55 +38,56 @@ class Director:
         self._lock = threading.Lock()
         self._ledger = FleetLedger(rules)
         self._models = HeldModels()
-        self._complaint = ""  # of the last look at the machines
+        self._complaint = ""  # about the last look at the machines
         self._look()
         threading.Thread(target=self._look_on, name="look", daemon=True).start()
 
     def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
-        """As :meth:`.FleetLedger.admit`."""
+        """Call :meth:`.FleetLedger.admit`."""
         with self._lock:
             return self._ledger.admit(asked, time.monotonic())
 
     def report(self, report: GatewayReport) -> Orders:
-        """As :meth:`.FleetLedger.report`; gateways are told, too, where nobody looks after the machines."""
+        """Call :meth:`.FleetLedger.report`; the orders also tell gateways if machines are not looked after."""
         with self._lock:
             return replace(self._ledger.report(report, time.monotonic()), complaint=self._complaint)
 
     def lose_host(self, host: str) -> None:
-        """As :meth:`.FleetLedger.host_died`."""
+        """Call :meth:`.FleetLedger.host_died`."""
         with self._lock:
             self._ledger.host_died(host, time.monotonic())
 
     def leave(self, session: str, gateway: str) -> None:
-        """As :meth:`.FleetLedger.leave`."""
+        """Call :meth:`.FleetLedger.leave`."""
         with self._lock:
             self._ledger.leave(session, gateway)
 
     def drain(self, machine: str, is_wanted: bool) -> None:
-        """As :meth:`.FleetLedger.drain`, or :meth:`.FleetLedger.undrain`."""
+        """Call :meth:`.FleetLedger.drain`, or :meth:`.FleetLedger.undrain` where ``is_wanted`` is False."""
         with self._lock:
             (self._ledger.drain if is_wanted else self._ledger.undrain)(machine)
 
     def status(self) -> FleetStatus:
-        """What there is."""
+        """Return the status of the fleet."""
         with self._lock:
             return status_of(self._ledger, time.monotonic())
 
     def find_model(self, machine: str, key: str, host: str) -> list[Any]:
-        """As :meth:`.HeldModels.find`; in a list, for Ray would send the model in place of a bare reference."""
+        """Call :meth:`.HeldModels.find`; returns a list, as Ray would send the model for a bare reference."""
         with self._lock:
             found = self._models.find(machine, key, host, time.monotonic())
         return [] if found is None else [found]
 
     def hold_model(self, machine: str, key: str, host: str, references: list[Any]) -> None:
-        """As :meth:`.HeldModels.hold`, of the one reference in the list."""
+        """Call :meth:`.HeldModels.hold` with the one reference in the list."""
         with self._lock:
             self._models.hold(machine, key, host, references[0], time.monotonic())
 
     def _look_on(self) -> None:
-        """Ray may take its time to say which nodes live, when one has just died: nobody waits for that.
+        """Look at the machines again and again, in a thread of its own.
 
-        Whatever it raises instead, it is asked again: without that no machine would ever be noticed to be lost.
+        Just after a node has died, Ray may take long to answer: nobody waits for that. Whatever it raises, it is asked
+        again, or a lost machine would never be noticed.
         """
         while True:
             time.sleep(_LOOK_S)
@@ -98,7 +99,7 @@ class Director:
             self._complaint = ""
         except Exception as error:
             complaint = f"the fleet's machines are not looked after: {cause(error)}"
-            if complaint != self._complaint:  # an actor's log holds nothing back
+            if complaint != self._complaint:  # not repeated, as an actor's log is not throttled
                 _log.exception("%s", complaint)
             self._complaint = complaint
 
@@ -121,12 +122,12 @@ class HostActor:
         self._host = SessionHost(setting, ray().util.get_node_ip_address(), models)
 
     def where(self) -> tuple[Address, bytes]:
-        """Where it listens, and its key."""
+        """Return the address where the process listens, and its key."""
         return self._host.address, self._host.key
 
 
 def _machines(ray_itself: Any) -> list[Machine]:
-    """Those that are alive and have processors for sessions."""
+    """Return the nodes that are alive and have processors for sessions."""
     return [
         Machine(name=node["NodeID"], cores=node["Resources"]["CPU"], memory_bytes=node["Resources"].get("memory", 0.0))
         for node in ray_itself.nodes()

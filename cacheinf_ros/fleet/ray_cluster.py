@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The machines of a Ray cluster, as a gateway sees them; modules ``ray_*`` are all that knows Ray.
+"""The machines of a Ray cluster, as a gateway sees them; only the modules ``ray_*`` know Ray.
 
 Frames do not go through Ray: gateways and processes have connections of their own, see :mod:`.frame_stream`.
 """
@@ -38,7 +38,7 @@ _COUNTERS = {
 
 
 class RayCluster:
-    """See :class:`.gateway.Cluster`."""
+    """Implements :class:`.gateway.Cluster` on Ray."""
 
     def __init__(self, address: str, rules: FleetRules | None = None) -> None:
         """Join a cluster, or start one.
@@ -46,17 +46,17 @@ class RayCluster:
         Args:
             address: ``ray://HOST:PORT`` of a Ray client server, ``HOST:PORT`` of a head that this machine has joined,
                 or ``local``: a cluster of its own on this machine.
-            rules: where this is the first to join.
+            rules: rules of the fleet, used where this gateway is the first to join.
 
         Raises:
             ConfigError: Ray is not installed.
-            LinkError: nobody answers.
+            LinkError: the cluster does not answer.
         """
         self._ray = ray()
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
         self._own: set[str] = set()
-        self._asked: dict[str, Any] = {}  # what processes will answer
+        self._asked: dict[str, Any] = {}  # pending answers of processes
         self._known: dict[str, tuple[Address, bytes]] = {}
         self._metrics: dict[str, Any] = {}
         self._shown: dict[str, float] = {}
@@ -69,32 +69,32 @@ class RayCluster:
             raise LinkError(f"fleet {address!r} cannot be joined: {error}") from None
 
     def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
-        """As :meth:`.Cluster.admit`."""
+        """Implement :meth:`.Cluster.admit`."""
         return self._get(self._director.admit.remote(asked))
 
     def report(self, report: GatewayReport) -> Orders:
-        """As :meth:`.Cluster.report`."""
+        """Implement :meth:`.Cluster.report`."""
         return self._get(self._director.report.remote(report))
 
     def lose_host(self, host: str) -> None:
-        """As :meth:`.Cluster.lose_host`."""
+        """Implement :meth:`.Cluster.lose_host`."""
         self._forget(host)
-        self._director.lose_host.remote(host)  # before whatever is asked next
+        self._director.lose_host.remote(host)  # an actor's calls keep their order: done before the next request
 
     def leave(self, session: str, gateway: str) -> None:
-        """As :meth:`.Cluster.leave`."""
+        """Implement :meth:`.Cluster.leave`."""
         self._get(self._director.leave.remote(session, gateway))
 
     def drain(self, machine: str, *, is_wanted: bool = True) -> None:
-        """Let a machine become empty, or use it again."""
+        """Let a machine become empty, or use it again where ``is_wanted`` is False."""
         self._get(self._director.drain.remote(machine, is_wanted))
 
     def status(self) -> FleetStatus:
-        """What there is."""
+        """Return the status of the fleet."""
         return self._get(self._director.status.remote())
 
     def start(self, place: Place, setting: HostSetting) -> None:
-        """As :meth:`.Cluster.start`."""
+        """Implement :meth:`.Cluster.start`."""
         actor = self._ray.remote(HostActor).options(
             name=place.host, num_cpus=place.cores, memory=int(place.memory_bytes), max_restarts=0,
             scheduling_strategy=affinity(place.machine),
@@ -104,7 +104,7 @@ class RayCluster:
             self._own.add(place.host)
 
     def reach(self, host: str) -> tuple[Address, bytes] | None:
-        """As :meth:`.Cluster.reach`; each call finds out what the one before has asked."""
+        """Implement :meth:`.Cluster.reach`; each call returns what the call before has asked for."""
         with self._lock:
             try:
                 if host not in self._actors:
@@ -123,13 +123,13 @@ class RayCluster:
             return self._known.get(host)
 
     def stop(self, host: str) -> None:
-        """As :meth:`.Cluster.stop`."""
+        """Implement :meth:`.Cluster.stop`."""
         actor = self._forget(host)
         if actor is not None:
             self._ray.kill(actor)
 
     def show(self, shown: Mapping[str, float], gateway: str) -> None:
-        """As :meth:`.Cluster.show`: through Ray's Prometheus endpoint."""
+        """Implement :meth:`.Cluster.show` through Ray's Prometheus endpoint."""
         if not self._metrics:
             made = import_module("ray.util.metrics")
             self._metrics = {
@@ -147,7 +147,7 @@ class RayCluster:
                 self._shown[name] = value
 
     def close(self) -> None:
-        """As :meth:`.Cluster.close`."""
+        """Implement :meth:`.Cluster.close`."""
         for host in list(self._own):
             self.stop(host)
         self._ray.shutdown()

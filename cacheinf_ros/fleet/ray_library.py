@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Ray itself, imported when the first cluster is joined, and set up as this package needs it."""
+"""The Ray library, imported when the first cluster is joined, and set up as this package needs it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from cacheinf_ros.errors import CacheinfError, ConfigError
 
 PATIENCE_S = 10.0
-"""After which whoever was asked through Ray does not answer."""
-_ENVIRONMENT = {  # of nodes that are started here
+"""The time limit for answers through Ray."""
+_ENVIRONMENT = {  # for nodes that are started here
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # by default 15: processes that compute frames would come after all others
+    "RAY_worker_niceness": "0",  # the default, 15, would let processes that compute frames run after all others
 }
 
 
 def ray() -> Any:
-    """Import Ray; :class:`ConfigError` where it is not installed."""
+    """Import and return Ray; raises :class:`ConfigError` where it is not installed."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
@@ -28,13 +28,13 @@ def ray() -> Any:
 
 
 def affinity(node: str) -> Any:
-    """The strategy by which an actor runs on this node, or not at all."""
+    """Return the scheduling strategy by which an actor runs on this node, or not at all."""
     strategies = import_module("ray.util.scheduling_strategies")
     return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
 
 def cause(error: Exception) -> str:
-    """An error in one line: what an actor raised rather than its traceback."""
+    """Return an error in one line: what an actor raised rather than its traceback."""
     inner = getattr(error, "cause", None) or error.__cause__
     text = str(inner) if isinstance(inner, CacheinfError) else str(error)
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__

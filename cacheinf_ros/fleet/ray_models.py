@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models in the object store of a machine of a Ray cluster, which all of its processes see in the same memory."""
+"""Models in the object store of a machine of a Ray cluster, whose memory all of its processes share."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:  # torch is for the processes that compute
 
 
 class RayModels:
-    """See :class:`.shared_weights.ModelStore`; of one process.
+    """Implements :class:`.shared_weights.ModelStore` for one process.
 
-    A model belongs to the process that has put it there: who uses it keeps it when that ends, who comes later puts it
-    there anew.
+    A model belongs to the process that has stored it: when that ends, those that use the model keep it, but a later
+    process has to store it anew.
     """
 
     def __init__(self, director: Any, machine: str, host: str) -> None:
-        """``director``: the actor, see :class:`.ray_actors.Director`; ``host``: this process's name."""
+        """Prepare; ``director`` is the actor, see :class:`.ray_actors.Director`, ``host`` this process's name."""
         self._director = director
         self._machine = machine
         self._host = host
 
     def find(self, key: str) -> ModelContent | None:
-        """As :meth:`.ModelStore.find`."""
+        """Implement :meth:`.ModelStore.find`."""
         found = self._get(self._director.find_model.remote(self._machine, key, self._host))
         try:
             content: ModelContent | None = ray().get(found[0], timeout=PATIENCE_S) if found else None
         except ray().exceptions.ObjectLostError:
-            return None  # with the process that had put it there
+            return None  # lost with the process that had stored it
         except ray().exceptions.RayError as error:
             raise LinkError(f"Ray's object store does not answer: {cause(error)}") from None
         return content
 
     def hold(self, key: str, content: ModelContent) -> None:
-        """As :meth:`.ModelStore.hold`."""
+        """Implement :meth:`.ModelStore.hold`."""
         try:
             reference = ray().put(content)
         except (ray().exceptions.RayError, OSError) as error:

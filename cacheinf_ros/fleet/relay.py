@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A gateway's end of a robot's session: hands packets on to the process that computes it, wherever that is.
+"""A gateway's end of a robot's session: relays packets to and from the process that computes it, wherever that is.
 
 The robot holds the picture that the server's maps were computed from, so that a session moves without its maps: a new
-process starts with the next epoch, whose first frame carries the picture. Planned, the robot is welcomed to that epoch
-while the present one goes on, and follows between two frames. Where a process dies, the robot is told at once, computes
-the frame at hand alone, greets, and finds the new process ready.
+process starts with the next epoch, whose first frame carries the picture. In a planned move, the robot is welcomed to
+that epoch while the present one goes on, and follows between two frames. Where a process dies, the robot is told at
+once, computes the current frame alone, greets, and finds the new process ready.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from cacheinf_ros.offload.protocol.packets import Channel, Kind, Send, cut
 from cacheinf_ros.offload.protocol.transfer import Served
 
 _TICK_S = 0.2
-_SILENT_S = 10.0  # without a word of a robot: it is gone, or follows another gateway that took it for its own
+_SILENT_S = 10.0  # a silent robot is gone after so long, or has followed another gateway
 _KEPT = 64  # frames
-_LEAST_S = 1.0  # between two attempts to find a place
-_EPOCHS = 2**32  # that a packet can say
+_LEAST_S = 1.0  # time between two attempts to find a place
+_EPOCHS = 2**32  # number of epochs that a packet can encode
 _BUG = "internal error of the gateway, see its log"
 
 
 class RelaySession:
-    """As :class:`~cacheinf_ros.offload.ServerSession`: one thread receives, another serves.
+    """Relays a session, like :class:`~cacheinf_ros.offload.ServerSession`: one thread receives, another serves.
 
     Attributes:
-        name: of the session.
-        has_frame: whether one has begun and not ended.
+        name: the session's name.
+        has_frame: whether a frame has begun and not ended.
     """
 
     def __init__(self, name: str, fleet: Fleet, send: Send, complain: Callable[[str], None]) -> None:
-        """``send`` takes packets for the robot; it must not wait."""
+        """Begin without a place; ``send`` sends packets to the robot and must not wait."""
         self.name = name
         self._fleet = fleet
         self._send = send
         self._complain = complain
         self._changed = threading.Condition()
         self._hello: Hello | None = None
-        self._greeting: Packet | None = None  # that nobody has answered yet
+        self._greeting: Packet | None = None  # not answered yet
         self._epoch = 0
         self._route: Route | None = None
         self._next: Route | None = None
@@ -68,34 +68,34 @@ class RelaySession:
 
     @property
     def is_open(self) -> bool:
-        """Whether it serves, or will."""
+        """Whether the session serves, or will."""
         return self._is_open
 
     @property
     def busy_s(self) -> float:
-        """0: another process computes its frames, and counts as lost where it says nothing."""
+        """The time that this process is busy: always 0, as another process computes the frames."""
         return 0.0
 
     @property
     def network(self) -> str:
-        """Hash of its model; empty: the robot has not said."""
+        """The hash of the robot's model; empty: the robot has not sent it."""
         return self._hello.network if self._hello is not None else ""
 
     @property
     def state(self) -> tuple[str, Demand | None]:
-        """The process that computes it, empty: none; and what it asks of it, as far as that is known."""
+        """The process that computes the session, empty: none; and the session's demand, where known."""
         with self._changed:
             demand = self._meter.measured(self._predicted) if self._predicted else None
             return self._route.place.host if self._route else "", demand
 
     @property
     def took_ms(self) -> list[float]:
-        """What the last frames took, from the robot's word to the process' last."""
+        """The times of the last frames, ms, from the robot's first packet to the process's last."""
         with self._changed:
             return list(self._took_ms)
 
     def receive(self, packet: Packet) -> None:
-        """Take what came from the robot; what is damaged or not for this session is left out."""
+        """Take a packet from the robot; damaged packets and those of other sessions are ignored."""
         if packet.session != self.name or not packet.is_sound:
             return
         with self._changed:
@@ -119,7 +119,7 @@ class RelaySession:
             route.stream.send(packet)
 
     def serve(self) -> None:
-        """Find places for the session as long as it needs one, until it ends."""
+        """Find places for the session whenever it needs one, until it ends."""
         try:
             while self._is_open:
                 with self._changed:
@@ -137,7 +137,7 @@ class RelaySession:
         except CacheinfError as error:
             self._complain(f"{self.name}: {error}")
             self._refuse(str(error))
-        except Exception:  # a bug; the robot's next greeting begins a session that knows nothing of it
+        except Exception:  # a bug; the robot's next greeting starts a fresh session
             self._complain(f"{self.name}: {traceback.format_exc()}")
             self._refuse(_BUG)
         finally:
@@ -145,7 +145,7 @@ class RelaySession:
             self._fleet.leave(self.name)
 
     def move(self, place: Place) -> None:
-        """Go to another process, without a frame being lost."""
+        """Move to another process without losing a frame."""
         with self._changed:
             is_there = any(route is not None and route.place.host == place.host for route in (self._route, self._next))
             if not is_there:
@@ -153,13 +153,13 @@ class RelaySession:
                 self._changed.notify_all()
 
     def shed(self, reason: str) -> None:
-        """End, as there is no room any more."""
+        """End the session, as there is no more room for it."""
         with self._changed:
             self._shed = reason
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let :meth:`serve` return, and the robot know."""
+        """Let :meth:`serve` return, and tell the robot."""
         with self._changed:
             was_open, self._is_open = self._is_open, False
             routes = [route for route in (self._route, self._next) if route is not None]
@@ -179,14 +179,14 @@ class RelaySession:
         return self._route is None and (self._greeting is not None or self._hello is not None)
 
     def _has_entered(self, packet: Packet) -> bool:
-        """Whether a packet is of the robot's epoch; it enters another by greeting, or by following a welcome to it."""
+        """Tell whether a packet is of the robot's epoch; a greeting, or following a welcome, enters another."""
         if packet.epoch == self._epoch:
             return True
         is_prepared = packet.epoch == _after(self._epoch) and any(
             route is not None and route.epoch == packet.epoch for route in (self._route, self._next)
         )
         if packet.kind != Kind.HELLO and not is_prepared:
-            return False  # one that anybody sends, or that comes late, must not lock the robot out
+            return False  # a forged or late packet must not lock the robot out
         self._epoch = packet.epoch
         self._follow(packet)
         return True
@@ -201,7 +201,7 @@ class RelaySession:
             self._fleet.count("moves")
             if old is not None:
                 old.close()
-        else:  # it has started anew by itself, before the new process is ready
+        else:  # the robot has started anew by itself, before the new process is ready
             self._greet(new, _after(packet.epoch))
 
     def _find_place(self) -> None:
@@ -232,7 +232,7 @@ class RelaySession:
         assert route.stream is not None
         if greeting is not None:
             route.stream.send(greeting)
-        else:  # the robot has not said yet that it starts anew: the process can prepare
+        else:  # the robot has not greeted yet, but the process can prepare
             self._greet(route, _after(self._epoch))
 
     def _prepare_move(self) -> None:
@@ -250,7 +250,7 @@ class RelaySession:
                 self._greet(route, _after(self._epoch))
 
     def _connect(self, route: Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
-        """Open the way to a process; whether that succeeded, as long as it is wanted."""
+        """Open the connection to a process, as long as it is wanted; returns whether that succeeded."""
         listening = Listening(
             receive=lambda packet: self._from_process(route, packet), lost=lambda reason: self._lost(route, reason)
         )
@@ -265,7 +265,7 @@ class RelaySession:
         return True
 
     def _greet(self, route: Route, epoch: int) -> None:
-        """Let a process prepare for an epoch that the robot is not yet in."""
+        """Let a process prepare for an epoch that the robot has not entered yet."""
         assert self._hello is not None
         route.greet(self._hello, self.name, epoch)
 
@@ -288,7 +288,7 @@ class RelaySession:
         self._send(packet)
 
     def _hear_welcome(self, route: Route, packet: Packet) -> None:
-        """Put the gateway's name into it, and learn what the process takes for frames."""
+        """Relay a welcome with the gateway's name in it, and learn how long frames take the process."""
         welcome = route.hear_welcome(packet)
         if welcome is None or self._hello is None:
             return
@@ -302,7 +302,7 @@ class RelaySession:
                 self._send(each)
 
     def _lost(self, route: Route, reason: str = "") -> None:
-        """A process is gone, or is given up for a reason: the robot is not kept waiting."""
+        """Handle the loss of a process, which is gone or given up for a reason; the robot is told at once."""
         if reason:
             self._complain(f"{self.name}: {route.place.host}: {reason}")
         with self._changed:
@@ -328,11 +328,11 @@ class RelaySession:
             self._fleet.lose(place)
 
     def _look(self) -> None:
-        """Welcome a robot again that has not followed; give up a process that says nothing, or a robot."""
+        """Repeat a welcome that the robot has not followed; give up a silent process or robot."""
         now = time.monotonic()
         with self._changed:
             if now - self._heard_s > _SILENT_S:
-                self._is_open = False  # without a word, which would end the session that the robot may have elsewhere
+                self._is_open = False  # silently, as a message would end the session that the robot may have elsewhere
             route, new = self._route, self._next
             again = new.due_welcome(now) if new is not None else []
             is_stalled = route is not None and route.is_stalled(now)
@@ -343,7 +343,7 @@ class RelaySession:
             self._lost(route)
 
     def _refuse(self, reason: str) -> None:
-        """Say no; a robot that has a session learns first that it is over, and greets."""
+        """Refuse the session; a robot that has one is told first that it has failed, and then greets."""
         with self._changed:
             greeting, has_session = self._greeting, self._route is not None
             epoch = self._epoch if greeting is None else greeting.epoch
@@ -360,5 +360,5 @@ class RelaySession:
 
 
 def _after(epoch: int) -> int:
-    """The next epoch; whoever greets says what the present one is, and it may be the last that a packet can say."""
+    """Return the next epoch, which wraps around: whoever greets chooses the epoch, and may choose the last one."""
     return (epoch + 1) % _EPOCHS

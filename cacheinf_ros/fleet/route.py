@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A gateway's way to a process that computes a session, or is to."""
+"""A gateway's route to a process that computes a session, or is to."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_welcome, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Kind, cut
 
-_STALLED_S = 3.0  # without a word of a process that has a frame: it counts as lost
-_AGAIN_S = 0.3  # a robot that has not followed is welcomed again
+_STALLED_S = 3.0  # a process that has a frame counts as lost after so long a silence
+_AGAIN_S = 0.3  # interval at which a welcome is repeated to a robot that has not followed
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Route:
-    """The way to a process.
+    """The route to a process.
 
     Attributes:
-        epoch: from which on it computes the session.
-        stream: of packets to it and back; None: not open yet.
-        welcome: the answer to a greeting as it goes to the robot; empty: it has not come.
-        said_s: when the robot was sent that.
-        waits_since_s: since when a frame waits for a word of the process; None: none does.
+        place: the place of the process.
+        epoch: the epoch from which on the process computes the session.
+        stream: the stream of packets to the process and back; None: not open yet.
+        welcome: the packets of the process's welcome, as they go to the robot; empty: it has not come.
+        said_s: when the robot was last sent the welcome.
+        waits_since_s: time since which a frame waits for an answer of the process; None: none waits.
         is_lost: whether the process is gone, or given up.
     """
 
@@ -38,17 +39,17 @@ class Route:
     _greeted: Assembly | None = None
 
     def greet(self, hello: Hello, session: str, epoch: int) -> None:
-        """Let the process prepare for an epoch that the robot is not yet in."""
+        """Let the process prepare for an epoch that the robot has not entered yet."""
         assert self.stream is not None
         self.epoch, self.welcome, self._greeted = epoch, [], None
         for packet in cut(written(hello), session=session, epoch=epoch, kind=Kind.HELLO):
             self.stream.send(packet)
 
     def hear_welcome(self, packet: Packet) -> Welcome | None:
-        """Take a packet of the process' answer; all of it where that was the last one.
+        """Take a packet of the process's answer; returns the whole answer once it is complete, else None.
 
         Raises:
-            LinkError: it is no welcome.
+            LinkError: the answer is no welcome.
         """
         self._greeted = Assembly.of(self._greeted, packet)
         content = self._greeted.content
@@ -58,17 +59,17 @@ class Route:
         return read_welcome(content)
 
     def is_stalled(self, now_s: float) -> bool:
-        """Whether the process has said nothing for too long although it has a frame."""
+        """Tell whether the process has a frame but has been silent for too long."""
         return self.waits_since_s is not None and now_s - self.waits_since_s > _STALLED_S
 
     def due_welcome(self, now_s: float) -> list[Packet]:
-        """What the robot is to be sent again, as it has not followed; empty: nothing yet."""
+        """Return the welcome where it is time to send it again, as the robot has not followed; else nothing."""
         if not self.welcome or now_s - self.said_s <= _AGAIN_S:
             return []
         self.said_s = now_s
         return self.welcome
 
     def close(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         if self.stream is not None:
             self.stream.close()

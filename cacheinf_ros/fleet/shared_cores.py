@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A simulated machine's cores, shared by all that compute as a system's scheduler shares them (simpy)."""
+"""A simulated machine's cores, shared as an operating system's scheduler shares them (simpy)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Generator
 from typing import Any
 
 _NOTHING_S = 1e-9
-"""Of work left, below which it is done: what rounding leaves."""
+"""The work left, in seconds, below which it counts as done: a rounding error."""
 
 
 class SharedCores:
-    """Processor sharing: n that compute on m cores get min(1, m / n) of a core each."""
+    """Processor sharing: n jobs on m cores get min(1, m / n) of a core each."""
 
     def __init__(self, env: Any, cores: int) -> None:
-        """``env``: simpy's."""
+        """Prepare; ``env`` is simpy's environment."""
         self._env = env
         self._cores = cores
         self._working = 0
         self._changed = env.event()
 
     def work(self, seconds: float, given_up: Any) -> Generator[Any, Any, float]:
-        """Compute for so many seconds of a core; how many were done.
+        """Compute for so many seconds of core time; returns how many were done.
 
         Args:
-            given_up: an event that ends it before.
+            seconds: the core time.
+            given_up: an event that ends the work early.
         """
         left_s = seconds
         self._join(1)

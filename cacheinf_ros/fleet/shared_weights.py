@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A model as a few arrays, of which all processes of a machine can use the same copy.
 
-One array is the graph with its weights, the other these weights in the order in which the compiled kernels read them.
-A model that is made of such arrays views them: nothing of them is copied, and nothing is written to them.
+One array is the graph with its weights, the other these weights packed in the order in which the compiled kernels read
+them. A model made of such arrays views them: they are neither copied nor written to.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from cacheinf_ros.graph import (
     ir,
 )
 
-_ALIGNMENT = 64  # bytes: kernels read whole cache lines
-_BEHIND = 64  # bytes that kernels may read behind the last value
+_ALIGNMENT = 64  # bytes, as kernels read whole cache lines
+_BEHIND = 64  # bytes that kernels may read past the last value
 _PACKED_TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 PackedKey = tuple[int, Hashable]
-"""Place of a convolution among the graph's convolutions, and the kind of its packed weights."""
+"""The key of packed weights: the index of a convolution among the graph's convolutions, and the weights' kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPlace:
-    """Where packed weights lie: from which byte on, of which type (a name of torch's), and in which shape."""
+    """The position of packed weights in their array: byte offset, dtype (torch's name), and shape."""
 
     offset: int
     dtype: str
@@ -52,13 +52,13 @@ class PackedPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelContent:
-    """A model, for processes that share it.
+    """A model as arrays, for processes that share it.
 
     Attributes:
         graph: uint8 [bytes], see :func:`~cacheinf_ros.graph.encode_graph`.
-        packed: uint8 [bytes]: packed weights.
-        places: where they lie in it.
-        card, weights_origin: of the model.
+        packed: uint8 [bytes], the packed weights.
+        places: where each convolution's packed weights are in ``packed``.
+        card, weights_origin: the model's card, and the origin of its weights.
     """
 
     graph: NDArray[np.uint8]
@@ -69,41 +69,41 @@ class ModelContent:
 
     @property
     def size(self) -> int:
-        """Bytes of its arrays."""
+        """The bytes of the arrays."""
         return self.graph.nbytes + self.packed.nbytes
 
 
 class ModelStore(Protocol):
-    """Where the processes of one machine keep models for each other; :class:`LinkError` where it does not answer."""
+    """A store of models for the processes of one machine; raises :class:`LinkError` where it does not answer."""
 
     def find(self, key: str) -> ModelContent | None:
-        """A model that one of them has put there; its arrays are views of memory that all share. None: nobody has."""
+        """Return a stored model, whose arrays are views of shared memory; None: nobody has stored it."""
         ...
 
     def hold(self, key: str, content: ModelContent) -> None:
-        """Put a model there."""
+        """Store a model."""
         ...
 
 
 class ViewedWeights(SharedValues):
-    """Packed weights that lie in an array that is there already; what does not is made as ever."""
+    """Packed weights that are views of an array; those that the array lacks are packed as usual."""
 
     def __init__(self, viewed: Mapping[tuple[int, Hashable], torch.Tensor]) -> None:
-        """``viewed``: by identity of the weights that they were packed from, and kind."""
+        """Prepare; ``viewed`` maps the identity of the unpacked weights, and the kind, to packed weights."""
         super().__init__()
         self._viewed = viewed
 
     def get(self, source: object, kind: Hashable, make: Callable[[], T]) -> Shared[T]:
-        """As :meth:`SharedValues.get`."""
+        """Implement :meth:`SharedValues.get`."""
         viewed = self._viewed.get((id(source), kind))
         return super().get(source, kind, make if viewed is None else lambda: cast(T, viewed))
 
 
 def content_of(model: Model) -> ModelContent:
-    """A model as arrays, with the weights that those have packed who run it at present.
+    """Convert a model to arrays, with the packed weights that its present users have made.
 
     Raises:
-        ModelError: its graph cannot be written.
+        ModelError: the model's graph cannot be written.
     """
     places_of_weights = {id(each.weight): i for i, each in reversed(list(enumerate(_convolutions(model.graph))))}
     packed = {
@@ -128,15 +128,15 @@ def content_of(model: Model) -> ModelContent:
 
 
 def model_of_content(content: ModelContent) -> Model:
-    """The model, whose weights are views of the content's arrays.
+    """Make a model whose weights are views of the content's arrays.
 
     Raises:
         ModelError: the content was written by another version of this package.
-        LinkError: its arrays do not lie in memory as kernels need them.
+        LinkError: the arrays are not aligned in memory as kernels need them.
     """
     if content.places and content.packed.ctypes.data % _ALIGNMENT:
         raise LinkError(f"packed weights do not begin at a multiple of {_ALIGNMENT} bytes")
-    with warnings.catch_warnings():  # torch knows no tensors that must not be written to
+    with warnings.catch_warnings():  # torch has no read-only tensors
         warnings.filterwarnings("ignore", message=".*not writable.*")
         graph = decode_graph(content.graph.data)
         packed = {key: _viewed(content.packed, place) for key, place in content.places.items()}
@@ -149,14 +149,15 @@ def model_of_content(content: ModelContent) -> Model:
 
 
 def shared_model(store: ModelStore, key: str, make: Callable[[], Model], pack: Callable[[Model], object]) -> Model:
-    """The model that the processes of this machine share; the first that needs it puts it into the store.
+    """Return the model that the processes of this machine share; the first that needs it puts it into the store.
 
-    Where the store cannot take it or give it back, a warning says so, and the model is this process's own.
+    Where the store cannot hold or return the model, a warning is logged, and the process uses a model of its own.
 
     Args:
-        key: what tells models, and ways to pack their weights, apart.
+        store: the machine's store.
+        key: key that distinguishes models, and ways to pack their weights.
         make: loads the model.
-        pack: packs its weights; what it returns is dropped once they are in the store.
+        pack: packs the model's weights; its result is dropped once they are in the store.
     """
     made: Model | None = None
     try:
@@ -181,7 +182,7 @@ def shared_model(store: ModelStore, key: str, make: Callable[[], Model], pack: C
 
 
 def aligned_bytes(count: int) -> NDArray[np.uint8]:
-    """Zeros, uint8 [count], in memory as kernels need it."""
+    """Return zeros, uint8 [count], aligned in memory as kernels need it."""
     block = np.zeros(count + _ALIGNMENT, np.uint8)
     first = -block.ctypes.data % _ALIGNMENT
     return block[first : first + count]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a simulation of a fleet is given, and what comes of it."""
+"""The input and the report of a simulation of a fleet."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cacheinf_ros.fleet.machine_choice import FleetRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured on real machines, milliseconds.
+    """Measurements from real machines that a simulation draws from, in milliseconds.
 
     Attributes:
-        frame_ms: of frames, on a core of their own.
-        dense_ms: of a frame that has changed everywhere: the first one at a new place.
-        overhead_ms: of a frame, beside its computation: link, gateway, waking up.
-        start_ms: until a new process computes.
-        adopt_ms: until one that runs takes another session.
-        session_mb: memory of a session.
+        frame_ms: times of frames, each on a core of its own.
+        dense_ms: time of a frame that has changed everywhere: the first one at a new place.
+        overhead_ms: times that frames take in addition to their computation: link, gateway, wake-ups.
+        start_ms: time until a new process computes.
+        adopt_ms: time until a running process takes another session.
+        session_mb: memory of a session, 10**6 bytes.
     """
 
     frame_ms: Sequence[float]
@@ -34,13 +34,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedFleet:
-    """What is simulated.
+    """The fleet to simulate.
 
     Attributes:
-        hz, deadline_ms: of the robots.
-        fails_every_s: mean time until a machine fails; 0: none does.
-        repaired_s: until it is back.
-        warm_s: at the start, that does not count.
+        hz, deadline_ms: frame rate and deadline of the robots.
+        fails_every_s: mean time until a machine fails; 0: machines do not fail.
+        repaired_s: time until a failed machine is back.
+        warm_s: time at the start that does not count.
         phases: when each robot films its first frame, as shares of the period; empty: at random times.
     """
 
@@ -62,14 +62,15 @@ class SimulatedFleet:
 
 @dataclass(slots=True, kw_only=True)
 class SimulationReport:
-    """What came of it, after the warm start.
+    """The results of a simulation, after the warm start.
 
     Attributes:
-        latencies_ms: of shared frames.
-        shared, late, alone: frames in time, computed alone after the deadline, and without a place.
+        latencies_ms: latencies of shared frames.
+        shared, late, alone: number of frames shared in time, computed alone after the deadline, and computed alone
+            without a place.
         refused: robots that were refused a place at least once.
         lost_by_failure: for each robot and each loss of its machine, how many frames it computed alone because of it.
-        busy: share of the cores' time.
+        busy: share of the cores' time in which they were busy.
     """
 
     robots: int
@@ -86,15 +87,15 @@ class SimulationReport:
 
     @property
     def p95_ms(self) -> float:
-        """Within which 95 % of the shared frames were answered."""
+        """The time within which 95 % of the shared frames were answered."""
         return float(np.percentile(self.latencies_ms, 95)) if self.latencies_ms else float("nan")
 
     @property
     def shared_share(self) -> float:
-        """Which share of all frames was shared."""
+        """The share of all frames that was shared in time."""
         return self.shared / max(1, self.shared + self.late + self.alone)
 
     @property
     def machines_per_robot(self) -> float:
-        """Cost: machines for each robot that is served, weighted with the share of its frames that are shared."""
+        """The cost: machines per robot, weighted with the share of its frames that is shared."""
         return self.machines / max(1e-9, self.robots * self.shared_share)

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A fleet in simulated time: robots, machines that fail, and the same ledger that places real sessions.
 
-What frames and starts take is drawn from what was measured. All frames that a machine computes share its cores; a
-robot has one frame at a time, and computes alone what is not there by its deadline.
+The times of frames and starts are drawn from measurements. All frames that a machine computes share its cores; a robot
+has one frame at a time, and computes a frame alone whose result is not there by its deadline.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cacheinf_ros.fleet.simulated_fleet import SimulatedFleet, SimulationReport
 from cacheinf_ros.fleet.upkeep import keep_up
 
 _NETWORK = "model"
-_PROBE_S, _PROBE_MAX_S = 0.5, 30.0  # between greetings of a robot that was refused: doubled each time, at most
+_PROBE_S, _PROBE_MAX_S = 0.5, 30.0  # pauses of a robot that was refused: first, and most as they double
 _ROBOTS_PER_GATEWAY = 50
-_REPORT_S = 1.0  # between two reports of a gateway
+_REPORT_S = 1.0  # time between two reports of a gateway
 _MB = 1e6
 Process = Generator[Any, Any, None]
 
 
 def simulate(fleet: SimulatedFleet) -> SimulationReport:
-    """Run it; :class:`ConfigError` where simpy is not installed."""
+    """Simulate a fleet; raises :class:`ConfigError` where simpy is not installed."""
     try:
         simpy = import_module("simpy")
     except ImportError:
@@ -59,7 +59,7 @@ class _Simulation:
             name: _Machine(self.env, name, fleet.cores, fleet.memory_mb * _MB)
             for name in (f"machine{i:03d}" for i in range(fleet.machines))
         }
-        self.ready_s: dict[str, float] = {}  # of processes
+        self.ready_s: dict[str, float] = {}  # when each process is ready
         self.gateways = max(1, -(-fleet.robots // _ROBOTS_PER_GATEWAY))
         self.robots = [_Robot(self, number) for number in range(fleet.robots)]
         self.busy_s = 0.0
@@ -79,15 +79,15 @@ class _Simulation:
 
     @property
     def counts(self) -> bool:
-        """Whether the warm start is over."""
+        """Whether the warm start is over, so that results count."""
         return bool(self.env.now >= self.fleet.warm_s)
 
     def draw(self, values: Sequence[float]) -> float:
-        """One of what was measured, in seconds."""
+        """Draw one of the measurements (ms), and return it in seconds."""
         return float(self.random.choice(values)) / 1e3
 
     def start(self, host: str) -> None:
-        """A process is started."""
+        """Start a process."""
         self.ready_s[host] = self.env.now + self.fleet.measured.start_ms / 1e3
 
     def _see(self) -> None:
@@ -147,8 +147,8 @@ class _Robot:
         self._ready_s = self._next_ask_s = 0.0
         self._refusals = 0
         self._is_dense = True
-        self._working: Any = None  # what its session computes, whether the robot still waits for that or not
-        self._lost: int | None = None  # frames alone since its machine was lost
+        self._working: Any = None  # the computation of its session, whether or not the robot still waits for it
+        self._lost: int | None = None  # frames computed alone since its machine was lost
         self._meter = DemandMeter()
         fleet, measured = simulation.fleet, simulation.fleet.measured
         self._predicted = Demand(
@@ -158,16 +158,16 @@ class _Robot:
 
     @property
     def demand(self) -> Demand:
-        """As measured."""
+        """The measured demand of the robot's session, or the predicted one at first."""
         return self._meter.measured(self._predicted)
 
     def leave(self) -> None:
-        """It is told that there is no room any more."""
+        """Give up the place, as the fleet has no more room."""
         self.host, self.machine, self.is_served = "", None, False
         self._refuse()
 
     def live(self) -> Process:
-        """Film for ever, a frame at a time."""
+        """Film for ever, one frame at a time."""
         env, period_s = self._of.env, 1 / self._of.fleet.hz
         phases = self._of.fleet.phases
         yield env.timeout(period_s * (phases[self._number] if phases else self._of.random.uniform()))
@@ -194,7 +194,7 @@ class _Robot:
         overhead_s = of.draw(fleet.measured.overhead_ms)
         self._meter.start(began)
         too_late = env.timeout(deadline_s)
-        if self._working is not None and self._working.is_alive:  # with a frame of before, to its end
+        if self._working is not None and self._working.is_alive:  # it still computes an earlier frame
             yield self._working | lost | too_late
         if not too_late.processed and not lost.triggered:
             self._working = env.process(self._work(machine, service_s, lost))
@@ -229,7 +229,7 @@ class _Robot:
             self._of.report.alone += not is_late
 
     def _lose(self) -> None:
-        """Its machine is lost in the middle of a frame: it asks for another place at once."""
+        """Handle the loss of the machine in the middle of a frame: ask for another place at once."""
         self._lost = 0 if self._of.counts else None
         self._alone(is_late=False)
         self.host, self.machine = "", None
@@ -238,7 +238,7 @@ class _Robot:
     def _find_place(self) -> None:
         of, now = self._of, self._of.env.now
         noticed_s = now
-        if self.machine is not None and not self.machine.is_alive:  # since then: between two frames
+        if self.machine is not None and not self.machine.is_alive:  # lost between two frames
             noticed_s = self.machine.failed_s
             self.host, self.machine, self._lost = "", None, 0 if of.counts else None
         if self.host and self.host in of.ledger.state.hosts:
@@ -274,7 +274,7 @@ class _Robot:
         self._working = None
 
     def _follow(self) -> None:
-        """A planned move, between two frames, as soon as the new process is ready."""
+        """Make a planned move, between two frames, as soon as the new process is ready."""
         place = self.target
         if place is not None and self._of.ready_s.get(place.host, 0.0) <= self._of.env.now:
             self.target = None

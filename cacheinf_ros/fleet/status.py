@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What there is in a fleet, for people who look at it."""
+"""The status of a fleet, for people who monitor it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cacheinf_ros.fleet.machine_choice import MachineLoad, p95_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineStatus:
-    """A machine.
+    """The status of a machine.
 
     Attributes:
-        busy: predicted share of its cores.
-        p95_ms: predicted of the slowest of its sessions; 0: it has none.
-        hosts, ready: processes, and those that compute already.
+        busy: predicted share of the machine's cores that is busy.
+        p95_ms: predicted 95th percentile of the frame time, of the slowest session; 0: there are no sessions.
+        hosts, ready: number of processes, and of those that compute already.
     """
 
     name: str
@@ -32,7 +32,7 @@ class MachineStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatus:
-    """A session; ``machine`` is empty where it waits for a place."""
+    """The status of a session; ``machine`` is empty where it waits for a place."""
 
     name: str
     gateway: str
@@ -46,7 +46,7 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayStatus:
-    """A gateway. ``silent_s``: since its last report."""
+    """The status of a gateway; ``silent_s`` is the time since its last report."""
 
     name: str
     sessions: int
@@ -57,7 +57,7 @@ class GatewayStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """A fleet at one moment. ``counts``: of admissions, refusals, moves and losses so far."""
+    """The status of a fleet at one moment; ``counts`` are admissions, refusals, moves, losses and shed sessions."""
 
     machines: tuple[MachineStatus, ...]
     gateways: tuple[GatewayStatus, ...]
@@ -66,7 +66,7 @@ class FleetStatus:
 
 
 def status_of(ledger: FleetLedger, now_s: float) -> FleetStatus:
-    """What a ledger says now."""
+    """Return the status of the fleet as its ledger knows it."""
     return FleetStatus(
         machines=tuple(_machine(ledger, load) for load in ledger.state.all_loads),
         gateways=tuple(_gateway(ledger, name, now_s) for name in sorted(ledger.state.gateways)),

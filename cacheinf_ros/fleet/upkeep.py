@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a fleet needs beside places for who asks: from time to time, orders for all gateways.
+"""The regular upkeep of a fleet: collects orders for all gateways, beside finding places for sessions.
 
-Sessions leave machines that cannot do what was promised, or that are to become empty; a model that has sessions on one
-machine only is loaded on another one, so that these go on at once where the first is lost; processes end that nobody
-needs.
+Sessions leave machines that cannot keep their promises, or that are to become empty; a model that has sessions on only
+one machine is loaded on another one, so that the sessions go on at once if the first is lost; processes that nobody
+needs end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objection
 from cacheinf_ros.fleet.messages import Orders, Place
 
-_UNEVEN = 0.25  # share of their cores by which two machines may differ before a session moves from one to the other
-_MOVES_AT_ONCE = 1  # planned ones, for each machine that takes sessions: what starts takes time from what computes
+_UNEVEN = 0.25  # difference between two machines' busy shares above which a session moves from one to the other
+_MOVES_AT_ONCE = 1  # planned moves per machine that takes sessions: starting a process slows those that compute
 
 
 def keep_up(ledger: FleetLedger, now_s: float) -> None:
-    """Find out what is to be done, and leave it for the gateways' next reports."""
+    """Decide what is to be done, and leave the orders for the gateways' next reports."""
     doubted = ledger.state.doubted
     ledger.state.doubted = {machine: until_s for machine, until_s in doubted.items() if until_s > now_s}
     _shed(ledger)
@@ -37,7 +37,7 @@ def keep_up(ledger: FleetLedger, now_s: float) -> None:
 
 
 def _shed(ledger: FleetLedger) -> None:
-    """Where measurements say that a machine cannot do what was promised, who came last has to go."""
+    """Mark the latest sessions of lowest priority to be shed where, by measurements, a machine cannot keep promises."""
     for load in ledger.state.loads:
         complaint = objection(load, ledger.state.rules)
         if not complaint:
@@ -70,7 +70,7 @@ def _shed_orders(ledger: FleetLedger) -> dict[str, list[tuple[str, str]]]:
 
 
 def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place]]]:
-    """Away from machines that are to become empty; a move that has not come about is ordered again."""
+    """Order sessions away from machines that are to become empty; a move that did not happen is ordered again."""
     orders: dict[str, list[tuple[str, Place]]] = defaultdict(list)
     most = _MOVES_AT_ONCE * len(ledger.state.loads)
     moving = sum(session.target in ledger.state.hosts for session in ledger.state.sessions.values())
@@ -94,7 +94,7 @@ def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place
 
 
 def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[str, Place]]]) -> None:
-    """One session from the busiest machine to the least busy one, such as one that was repaired, where that pays."""
+    """Move one session from the busiest machine to the least busy one, such as a repaired one, where that pays."""
     loads = sorted(ledger.state.loads, key=lambda load: load.busy)
     if len(loads) < 2 or len(loads[-1].demands) < 2 or loads[-1].busy - loads[0].busy < _UNEVEN:
         return
@@ -113,7 +113,7 @@ def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[st
 
 
 def _standbys(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[Place, str]]]:
-    """A process on a second machine for each model whose sessions are on one only."""
+    """Order a process on a second machine for each model whose sessions are on only one."""
     orders: dict[str, list[tuple[Place, str]]] = defaultdict(list)
     if not ledger.state.rules.standby:
         return orders
@@ -129,7 +129,7 @@ def _standbys(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[Place, 
 
 
 def _idle(ledger: FleetLedger, now_s: float) -> dict[str, list[str]]:
-    """Processes without sessions that nobody needs to stand by."""
+    """End processes that have no sessions and are not needed as standbys."""
     orders: dict[str, list[str]] = defaultdict(list)
     counts = ledger.state.counted
     for name, host in list(ledger.state.hosts.items()):
@@ -144,7 +144,7 @@ def _idle(ledger: FleetLedger, now_s: float) -> dict[str, list[str]]:
 
 
 def _stands_by(ledger: FleetLedger, name: str) -> bool:
-    """Whether without it a model that is used would be loaded on one machine only."""
+    """Tell whether, without this process, a model in use would be loaded on only one machine."""
     host = ledger.state.hosts[name]
     if not ledger.state.rules.standby or host.machine in ledger.state.draining:
         return False

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures under a motion: warped, compared, painted, composed, and left behind by the camera."""
+"""Images under a motion: warping, comparing, painting and composing them, and when a keyframe is left behind."""
 
 from cacheinf_ros.geometry.composing import ImagePair, check_image, compose_image
 from cacheinf_ros.geometry.keyframe_policy import COMPARED, NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Two images of one shape, and the one composed of them: the frame where active, the moved reference elsewhere.
+"""Compose an image from two of one shape: the frame where it is active, the moved reference elsewhere.
 
 A cache is then computed from the composed image.
 """
@@ -34,7 +34,7 @@ class ImagePair:
 
     @classmethod
     def of(cls, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> ImagePair:
-        """Pair two images, uint8 [height, width] or [height, width, channels]; else raise :class:`MatchingError`."""
+        """Pair two images, uint8 [height, width] or [height, width, channels], else raise :class:`MatchingError`."""
         check_image(reference)
         check_image(frame)
         if reference.shape != frame.shape:
@@ -69,7 +69,7 @@ def check_image(image: NDArray[np.uint8]) -> None:
 def compose_image(
     reference: NDArray[np.uint8], frame: NDArray[np.uint8], cache_map: CacheMap, out: NDArray[np.uint8]
 ) -> None:
-    """Write the composed image into ``out``: C-contiguous, of the shape of both images, and neither of them.
+    """Write the composed image into ``out``, which is C-contiguous, of the shape of both images, and neither of them.
 
     Raises :class:`MatchingError` where the map is of another size, where its motion is not one of whole pixels, or
     where it reuses what the reference does not show.
@@ -88,7 +88,7 @@ def compose_image(
 
 
 def _looks_outside(cache_map: CacheMap, dx: int, dy: int) -> bool:
-    """Whether anything reusable lies outside the reference before it moved by (dx, dy)."""
+    """Tell whether any reusable block shows what lay outside the reference before it moved by (dx, dy)."""
     if cache_map.bounding_box is None:
         return False
     left, top, right, bottom = cache_map.bounding_box
@@ -107,7 +107,7 @@ def _compose(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], block: int, channels: int,
     dx: int, dy: int, out: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """Copy run by run: neighbouring blocks of one kind at once."""
+    """Compose line by line, and copy neighbouring blocks of one kind at once."""
     reference, frame = images
     moved, size = dx * channels, block * channels
     for y in range(out.shape[0]):

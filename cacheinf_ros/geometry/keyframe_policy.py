@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Keyframes: a frame is computed densely and becomes what later ones are compared with. Then the camera leaves it.
+"""How far the camera may leave a keyframe behind, and which part of the scene the cache then stands for.
 
-:class:`KeyframePolicy` says how far it may get, for matching (:data:`COMPARED`) and for the cache (:data:`CACHED`).
+A keyframe is computed densely and becomes what later frames are compared with. :class:`KeyframePolicy` says how far the
+camera may move from it, for matching (:data:`COMPARED`) and for the cache (:data:`CACHED`).
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ Mask = NDArray[np.uint8]
 Size = tuple[int, int]  # (height, width)
 
 NO_SHIFT = (0, 0)
-_NEAREST = 1e-9  # depth of what is still in front of the camera
-_FAR = 0.75  # units of shift after which the window is moved: more than half of one, lest a tremor moves it to and fro
-_FAR_SHARE = 0.03  # of a side, if that is more: moving costs time, and the strip that is not seen till then is narrow
+_NEAREST = 1e-9  # least depth of a point in front of the camera
+_FAR = 0.75  # units of shift after which the window is moved: more than half, lest a tremor moves it to and fro
+_FAR_SHARE = 0.03  # of a side, if that is more: moving costs time, and the strip that is unseen until then is narrow
 _LARGEST_UNIT = 0.25  # of a side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How far a picture has got away from where it was.
+    """How far an image has moved away from where it was.
 
     Attributes:
         shift: (dx, dy) of its centre, in pixels.
-        distortion: largest movement of a corner beside that, over the length of the diagonal.
+        distortion: largest movement of a corner beyond the shift, over the length of the diagonal.
     """
 
     shift: tuple[float, float]
@@ -40,7 +41,7 @@ class Drift:
 
     @classmethod
     def of(cls, motion: Motion, size: Size) -> Drift:
-        """Measure a motion of a picture; infinite distortion where the motion leads a part of it behind the camera."""
+        """Measure a motion of an image; distortion is infinite where a part of it is led behind the camera."""
         height, width = size
         right, bottom = width - 1.0, height - 1.0
         places = np.array([[right / 2, bottom / 2], [0, 0], [right, 0], [right, bottom], [0, bottom]])
@@ -60,7 +61,7 @@ class KeyframePolicy:
         most_distorted: largest distortion, see :class:`Drift`.
         most_shifted: largest shift of the centre, over the length of the diagonal.
         least_in_view: smallest share of the frame's blocks of which the keyframe shows everything.
-        most_resampled: how often it may be warped into the place of a frame, which blurs it.
+        most_resampled: how often the keyframe may be warped into the place of a frame, which blurs it.
     """
 
     most_distorted: float
@@ -69,31 +70,31 @@ class KeyframePolicy:
     most_resampled: int = 0
 
     def scaled(self, share: float) -> KeyframePolicy:
-        """Allow only a share of the distortion and of the shift."""
+        """Return a policy that allows only a share of the distortion and of the shift."""
         return replace(self, most_distorted=share * self.most_distorted, most_shifted=share * self.most_shifted)
 
     def starts_anew(self, drift: Drift, size: Size) -> bool:
-        """Whether a keyframe of (height, width) has drifted too far."""
+        """Tell whether a keyframe of (height, width) has drifted so far that another one must start."""
         shifted = math.hypot(*drift.shift) / math.hypot(*size)
         return drift.distortion > self.most_distorted or shifted > self.most_shifted
 
     def starts_anew_at(self, motion: Motion, size: Size, block_size: int) -> bool:
-        """Whether the motion keyframe -> frame leads too far, or brings too many blocks in from outside."""
+        """Tell whether the motion keyframe -> frame leads too far, or brings too many blocks in from outside."""
         if self.starts_anew(Drift.of(motion, size), size):
             return True
         return bool(visible_blocks(motion, size, block_size).mean() < self.least_in_view)
 
 
 COMPARED = KeyframePolicy(most_distorted=0.05, least_in_view=0.95, most_resampled=8)
-"""For the picture that matching compares frames with: it is warped into the frame's place, and after that dropped."""
+"""The policy for the image that matching compares frames with: it is warped into the frame's place, later dropped."""
 CACHED = KeyframePolicy(most_distorted=0.03, most_shifted=0.03)
-"""For the model's input as the cache holds it: the next frame is computed densely."""
+"""The policy for the model's input as the cache holds it: beyond it, the next frame is computed densely."""
 
 
 class KeyframeWindow:
-    """The part of the world that the cache stands for: where it lies in the frame, and what of it was never seen.
+    """The part of the scene that the cache stands for: where it lies in the frame, and what of it was never seen.
 
-    It follows the camera in whole units, by which all feature maps can be moved without an error.
+    The window follows the camera in whole units, by which all feature maps can be moved without an error.
 
     Attributes:
         size: (height, width) of the model's input.
@@ -102,7 +103,7 @@ class KeyframeWindow:
     """
 
     def __init__(self, size: Size, unit: Size | None, policy: KeyframePolicy = CACHED) -> None:
-        """``unit``: (dy, dx) in pixels, the smallest shift; None: the window is never moved."""
+        """Start at a keyframe; ``unit``: the smallest shift, (dy, dx) in pixels; None: the window is never moved."""
         self.size = size
         usable = unit is not None and all(u <= _LARGEST_UNIT * side for u, side in zip(unit, size, strict=True))
         self._unit = unit if usable else None
@@ -111,14 +112,14 @@ class KeyframeWindow:
         self.restart()
 
     def restart(self) -> None:
-        """The frame is the keyframe."""
+        """Make the current frame the keyframe."""
         self.motion = Motion.none()
         self._unseen[:] = 0
         self._has_unseen = False
         self.is_frame = True
 
     def allow(self, share: float) -> None:
-        """Go only so far from now on, as a share of what the policy allows."""
+        """Allow only a share of the policy's distortion and shift from now on."""
         self._allowed = self._policy.scaled(share)
 
     def follow(self, motion: Motion) -> tuple[int, int] | None:
@@ -129,7 +130,7 @@ class KeyframeWindow:
 
         Returns:
             (dx, dy), whole pixels by which everything cached is to be moved right and down first, mostly (0, 0);
-            None: the camera got too far, compute everything anew.
+            None: the camera has moved too far, and everything must be computed anew.
         """
         if motion.is_none:
             return NO_SHIFT
@@ -149,9 +150,9 @@ class KeyframeWindow:
 
     @property
     def unseen(self) -> Mask | None:
-        """uint8 [height, width]: what no frame has shown yet. None: nothing.
+        """uint8 [height, width]: 1 where no frame has shown the window yet; None: all of it was seen.
 
-        Whoever paints the window clears it there, and calls :meth:`painted`.
+        Whoever paints the window clears the mask there, and calls :meth:`painted`.
         """
         return self._unseen if self._has_unseen else None
 
@@ -164,7 +165,7 @@ class KeyframeWindow:
         self.is_frame = self.motion.is_none and not self._has_unseen
 
     def _shift(self, centre: tuple[float, float]) -> tuple[int, int]:
-        """Whole units by which the centre has moved, where it has moved far."""
+        """Return (dx, dy) in pixels, whole units by which the centre has moved; (0, 0) where it has not moved far."""
         if self._unit is None:
             return NO_SHIFT
         steps = [
@@ -174,7 +175,7 @@ class KeyframeWindow:
         return steps[0], steps[1]
 
     def _expose(self, dx: int, dy: int) -> None:
-        """What moves in was never seen."""
+        """Mark what moves into the window as never seen."""
         unseen = np.ones_like(self._unseen)
         before, after = overlap(self.size, dx, dy)
         unseen[after] = self._unseen[before]
@@ -182,10 +183,10 @@ class KeyframeWindow:
 
 
 def overlap(size: Size, dx: int, dy: int) -> tuple[Area, Area]:
-    """The part of a picture of (height, width) that stays in it when it moves right by dx and down by dy.
+    """Find the part of an image of (height, width) that stays in it when it moves right by dx and down by dy.
 
     Returns:
-        where that part was, and where it is then.
+        Where that part was before, and where it is afterwards.
     """
     height, width = size
     before = np.s_[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)]

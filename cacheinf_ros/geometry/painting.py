@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Painting into a picture that a motion leads to a frame: what counts of the frame is sampled, the rest stays.
+"""Paint marked pixels of a frame into an image that a motion leads to the frame; the rest of the image stays.
 
 Warping whole frames to take over a tenth of them would cost more than computing that tenth.
 """
@@ -16,21 +16,21 @@ Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
 
 TILE = 8
-"""Pixels; tiles of the picture that show nothing that counts are passed over. The same in isa/input.cpp."""
-_BITS = 5  # of the fraction of a pixel to which places are rounded, as OpenCV does
+"""The side of a tile in pixels; tiles that show nothing marked are skipped. isa/input.cpp has the same number."""
+_BITS = 5  # of the fraction to which pixel positions are rounded, as OpenCV does
 _PARTS, _REST, _HALF = 1 << _BITS, (1 << _BITS) - 1, 1 << (2 * _BITS - 1)
 _READ_ONLY = Array("uint8", 2)
 
 
 class Brush:
-    """Paints frames of one size through motions. For one thread at a time.
+    """Paints frames of one size into pictures, through motions; for one thread at a time.
 
     Attributes:
         size: (height, width).
     """
 
     def __init__(self, size: tuple[int, int]) -> None:
-        """``size``: (height, width) of the frame and of the picture."""
+        """Allocate buffers for frames and pictures of ``size``, (height, width)."""
         height, width = self.size = size
         self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.bool_)
         self._line = np.empty((1, width), np.uint8)
@@ -39,16 +39,16 @@ class Brush:
         self._nothing = np.zeros(size, np.uint8)
 
     def paint(self, frame: Image, marked: Mask, motion: Motion, picture: Image, unseen: Mask | None = None) -> Mask:
-        """Write each pixel of the picture that shows, after the motion, anything that is marked in the frame.
+        """Write each pixel of the picture that shows, after the motion, anything marked in the frame.
 
-        Values are interpolated between four pixels, the frame's border continued.
+        Values are interpolated between four pixels; beyond the frame its border is continued.
 
         Args:
             frame: uint8 [height, width, channels].
-            marked: uint8 [height, width], 0 or 1: what counts of the frame.
+            marked: uint8 [height, width]: 1 where the frame is to be taken over, else 0.
             motion: picture -> frame.
-            picture: of the frame's shape, C-contiguous.
-            unseen: uint8 [height, width]: what is painted in any case. What the frame shows of it becomes 0.
+            picture: image to paint into, of the frame's shape, C-contiguous.
+            unseen: uint8 [height, width]: 1 where the picture is painted in any case; reset where the frame shows it.
 
         Returns:
             uint8 [height, width]: 1 where the picture was written; valid until the next call.
@@ -69,7 +69,7 @@ class Brush:
 
 @kernel()
 def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
-    """What any line of a row of tiles holds."""
+    """Combine all lines of a row of tiles, the first of which is ``top``, into one by bitwise or."""
     line[:] = 0
     for y in range(top, min(top + TILE, len(mask))):
         for x in range(mask.shape[1]):
@@ -78,7 +78,7 @@ def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
 
 @kernel(_READ_ONLY, BYTES, FLAGS)
 def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
-    """The tiles that hold anything of a mask."""
+    """Flag the tiles that hold anything of a mask."""
     for row in range(tiles.shape[0]):
         _merge_lines(mask, row * TILE, line)
         for x in range(mask.shape[1]):
@@ -89,13 +89,16 @@ def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
 def _flag_seen(
     back: NDArray[np.float64], top: int, bottom: int, left: int, right: int, tiles: NDArray[np.bool_]
 ) -> None:
-    """The tiles in which a box of the frame is seen. A motion leads convex shapes to convex ones: corners say all."""
+    """Flag the tiles in which a box of the frame is seen; ``back``: frame -> picture.
+
+    A motion leads convex shapes to convex ones, so that the four corners suffice.
+    """
     low_x = low_y = np.inf
     high_x = high_y = -np.inf
     for y in (top, bottom):
         for x in (left, right):
             depth = back[2, 0] * x + back[2, 1] * y + back[2, 2]
-            if depth <= 0:  # beyond the horizon: nobody knows
+            if depth <= 0:  # beyond the horizon: it may be seen anywhere
                 tiles[:] = True
                 return
             there_x = (back[0, 0] * x + back[0, 1] * y + back[0, 2]) / depth
@@ -112,7 +115,7 @@ def _flag_seen(
 
 @kernel(_READ_ONLY, READ_ONLY_FLOATS, BYTES, FLAGS)
 def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDArray[np.bool_]) -> None:
-    """The tiles of the picture that may show anything marked; ``back``: frame -> picture."""
+    """Flag the tiles of the picture that may show anything marked; ``back``: frame -> picture."""
     height, width = marked.shape
     for top in range(0, height, TILE):
         _merge_lines(marked, top, line)
@@ -126,9 +129,10 @@ def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDAr
 
 @kernel()
 def _places(matrix: NDArray[np.float64], y: int, left: int, size: tuple[int, int], there: NDArray[np.int32]) -> None:
-    """Where a line of a tile lies in the frame, in parts of a pixel, two pixels right and below of where it does.
+    """Compute where the pixels of a tile's line lie in the frame, in 1 / _PARTS of a pixel, two pixels right and below.
 
-    So all is positive, and shifting rounds down. Without a branch, for the compiler to use vectors.
+    That offset makes everything positive, so that shifting bits rounds down. There is no branch, for the compiler to
+    use vectors.
     """
     for i in range(TILE):
         x = left + i

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures seen through a motion: warped, and compared block by block with a frame (CacheInf section 4.1)."""
+"""Warp images by a motion, and compare them block by block with a frame (CacheInf section 4.1)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ISLAND = 25  # blocks
 
 
 def warp(image: Image, motion: Motion, out: Image | None = None) -> Image:
-    """The image as it looks after the motion; bilinear, black where it shows nothing."""
+    """Return the image as it looks after the motion, interpolated bilinearly; black where it shows nothing."""
     height, width = image.shape[:2]
     return np.asarray(cv2.warpPerspective(image, motion.matrix, (width, height), dst=out), np.uint8)
 
 
 def look_through(image: Image, motion: Motion) -> Image:
-    """Undo :func:`warp`: a picture that the motion leads to this image, whose border is continued outside."""
+    """Undo :func:`warp`: return a picture that the motion leads to this image, whose border is continued outside."""
     height, width = image.shape[:2]
     flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
     return np.asarray(
@@ -33,7 +33,7 @@ def look_through(image: Image, motion: Motion) -> Image:
 
 
 def visible_blocks(motion: Motion, image_size: tuple[int, int], block_size: int) -> NDArray[np.bool_]:
-    """bool [rows, columns]: blocks of the frame of which the reference shows everything.
+    """Return the blocks of the frame of which the reference shows everything, bool [rows, columns].
 
     A homography maps convex areas to convex ones: what holds for the corners of a block holds for the block.
     """
@@ -48,7 +48,10 @@ def _mark_visible(
     back: NDArray[np.float64], height: int, width: int, block: int, visible: NDArray[np.bool_],
     corners: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """``back``: frame -> reference; ``corners``: out, [rows + 1, columns + 1], which corners of blocks are visible."""
+    """Fill in ``visible``, and ``corners``, bool [rows + 1, columns + 1]: which corners of blocks are visible.
+
+    ``back`` leads from the frame to the reference.
+    """
     rows, columns = visible.shape
     for row in range(rows + 1):
         for column in range(columns + 1):
@@ -70,15 +73,16 @@ def _mark_visible(
 
 
 class WarpComparison:
-    """Compares frames with warped pictures. For one thread at a time: its buffers are used again, since for pictures of
-    this size fresh memory takes longer than what is written into it.
+    """Compares frames with warped images; for one thread at a time.
+
+    Its buffers are reused, since for images of this size allocating memory takes longer than writing to it.
     """
 
     def __init__(self) -> None:
         self._shape: tuple[int, ...] = ()
 
     def difference(self, reference: Image, frame: Image, motion: Motion, block_size: int) -> NDArray[np.float32]:
-        """:func:`pooled_difference` of the reference after a motion, and a frame of the same shape."""
+        """Return :func:`pooled_difference` of the reference after a motion and a frame of the same shape."""
         if reference.shape != self._shape:
             self._shape = reference.shape
             self._warped, self._spread, self._beyond = (np.empty_like(reference, order="C") for _ in range(3))
@@ -86,7 +90,7 @@ class WarpComparison:
         return pooled_difference(self._warp(reference, motion), frame, block_size, (self._spread, self._beyond))
 
     def _warp(self, image: Image, motion: Motion) -> Image:
-        """As :func:`warp`; OpenCV takes half the time for four channels that it takes for three."""
+        """Warp as :func:`warp` does, but with four channels for three: OpenCV takes half the time for them."""
         if image.ndim == 2 or image.shape[2] != 3:
             return warp(image, motion, out=self._warped)
         cv2.cvtColor(image, cv2.COLOR_BGR2BGRA, dst=self._wide)
@@ -97,14 +101,14 @@ class WarpComparison:
 def pooled_difference(
     warped: Image, frame: Image, block_size: int, buffers: tuple[Image | None, Image | None] = (None, None)
 ) -> NDArray[np.float32]:
-    """float32 [rows, columns]: how much each block of a frame differs from a warped picture, in grey levels.
+    """Return how much each block of a frame differs from a warped picture, in grey levels, float32 [rows, columns].
 
-    The mean over a quarter of the block (all of it, where its side is odd) of the absolute difference; of the quarters
-    the largest, lest a small object drowns in its block. A fifth of the range of a pixel's 3x3 neighbours counts as no
-    difference: so much a resampled edge may deviate, and hardly anything that truly moved.
+    That is the mean absolute difference over a quarter of the block (all of it, where its side is odd); of the quarters
+    the largest counts, lest a small object drowns in its block. A fifth of the range of a pixel's 3x3 neighbours counts
+    as no difference: a resampled edge may deviate by so much, and hardly anything that truly moved deviates by less.
 
     Args:
-        buffers: two of the pictures' shape, to be overwritten.
+        buffers: two images of the pictures' shape, which are overwritten; None: they are allocated.
     """
     spread = cv2.morphologyEx(warped, cv2.MORPH_GRADIENT, _AROUND, dst=buffers[0])
     beyond = cv2.absdiff(frame, warped, dst=buffers[1])
@@ -121,10 +125,10 @@ def pooled_difference(
 
 
 def without_islands(reusable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """What is reusable, bool [rows, columns], without small areas amidst what is not: the plain middle of an object."""
+    """Drop small reusable areas amidst active ones, such as the plain middle of an object; bool [rows, columns]."""
     active = np.pad((~reusable).view(np.uint8), 1)
     closed = cv2.morphologyEx(active, cv2.MORPH_CLOSE, _AROUND, borderType=cv2.BORDER_REPLICATE)[1:-1, 1:-1]
     _, areas, stats, _ = cv2.connectedComponentsWithStats(1 - closed, connectivity=4)
     large = stats[:, cv2.CC_STAT_AREA] > _ISLAND
-    large[0] = False  # what is active
+    large[0] = False  # label 0: active blocks
     return np.asarray(large[areas])

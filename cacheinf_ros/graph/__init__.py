@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A model by reference or card -> a graph of local and global operators."""
+"""Load a model by reference or card, as a graph of local and global operators."""
 
 from cacheinf_ros.graph.activation import Activation, ActivationKind
 from cacheinf_ros.graph.card import TRUSTED, ModelCard, Resize, read_card

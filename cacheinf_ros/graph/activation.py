@@ -13,7 +13,7 @@ UNBOUNDED = (float("-inf"), float("inf"))
 
 
 class ActivationKind(Enum):
-    """Which function; the names are torch's."""
+    """The function of an activation; the names are torch's."""
 
     LINEAR = "linear"
     CLAMP = "clamp"  # relu, relu6, hardtanh
@@ -35,10 +35,10 @@ class Activation:
     """An activation with its parameters.
 
     Attributes:
-        low: of CLAMP.
-        high: of CLAMP.
+        low: lower limit of CLAMP.
+        high: upper limit of CLAMP.
         slope: float32 [channels] of PRELU: the factor of negative values.
-        alpha: of ELU.
+        alpha: factor of ELU's negative branch.
     """
 
     kind: ActivationKind = ActivationKind.LINEAR
@@ -49,25 +49,25 @@ class Activation:
 
     @classmethod
     def clamp(cls, low: float, high: float) -> Activation:
-        """Values are limited to low..high."""
+        """Return the activation that limits values to low..high."""
         return cls(kind=ActivationKind.CLAMP, low=low, high=high)
 
     @classmethod
     def relu(cls) -> Activation:
-        """Negative values become 0."""
+        """Return the activation that sets negative values to 0."""
         return cls.clamp(0.0, UNBOUNDED[1])
 
     @property
     def is_linear(self) -> bool:
-        """Whether it does nothing."""
+        """Whether the activation does nothing."""
         return self.kind is ActivationKind.LINEAR
 
     def on(self, device: torch.device) -> Activation:
-        """The same with its slopes on a device: put there once, not in each call."""
+        """Return the activation with its slopes on a device: put there once, not in each call."""
         return self if self.slope is None else replace(self, slope=self.slope.to(device))
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """x: float32 [1, channels, ...]."""
+        """Apply the activation to x, float32 [1, channels, ...]."""
         if self.kind is ActivationKind.LINEAR:
             return x
         if self.kind is ActivationKind.CLAMP:

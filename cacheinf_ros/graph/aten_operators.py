@@ -48,7 +48,7 @@ GLOBALS = {
     aten.sort.default, aten.sum.default, aten.topk.default,
 }  # fmt: skip
 
-# Computed from completed tensors as GLOBALS are, beside torch's core; some could be local perhaps: the user is told.
+# Computed from completed tensors like GLOBALS, but no core operators; some could perhaps be local: the user is told.
 OTHERS = {
     aten.argsort.default, aten.cdist.default, aten.conv1d.default, aten.conv3d.default, aten.floor_divide.default,
     aten.grid_sampler.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.max_pool1d.default,
@@ -58,7 +58,7 @@ OTHERS = {
 
 
 def is_core(operator: torch._ops.OpOverload) -> bool:
-    """Whether it is one of torch's core operators that compute tensors from tensors and check what they are given."""
+    """Tell whether this is one of torch's core operators that compute tensors from tensors and check arguments."""
     schema = operator._schema
     name = schema.name.removeprefix("aten::")
     return (

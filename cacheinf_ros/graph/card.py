@@ -14,10 +14,9 @@ from cacheinf_ros.graph.decoder_configs import Decoder, Size
 from cacheinf_ros.yaml_text import read_yaml_text
 
 TRUSTED = "trusted:"
-"""Before the name of a ``.pt2`` file: whoever says so knows that reading it may run code that is in it."""
+"""The prefix of a ``.pt2`` file by which the user accepts that reading it may run code that is in it."""
 Resize = Literal["stretch", "letterbox", "letterbox_corner"]
-"""How a frame gets the size of the model's input: with other proportions; in the middle of a margin; in the left upper
-corner of one."""
+"""How a frame gets the size of the model's input: stretched, in the middle of a margin, or in its upper left corner."""
 
 
 class ModelCard(Config):
@@ -46,7 +45,7 @@ class ModelCard(Config):
 
 
 def read_card(path: Path) -> ModelCard:
-    """Read a card; paths in it become absolute.
+    """Read a card; its paths, which are relative to the card, are joined with the card's folder.
 
     Raises:
         ModelError: the file cannot be read or says something unusable.
@@ -59,7 +58,7 @@ def read_card(path: Path) -> ModelCard:
         raise ModelError(f"model card {path} must be a mapping with at least 'factory'")
     try:
         card = ModelCard.checked(**{"name": path.stem, **{str(key): value for key, value in content.items()}})
-    except (ConfigError, ValueError) as error:  # numbers of thousands of digits
+    except (ConfigError, ValueError) as error:  # ValueError: numbers of thousands of digits
         raise ModelError(f"model card {path}: {error}") from None
     weights = path.parent / card.weights if card.weights else None
     factory = card.factory

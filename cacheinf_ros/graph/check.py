@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Checks a graph that comes from a file: compiled kernels trust every shape and index in it."""
+"""Check a graph that comes from a file: compiled kernels trust every shape and index in it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
 _LARGEST_SIDE = 2**15
-_LARGEST_REACH = 2**20  # pixels: of a window's last one from its first
-_MOST_TAPS = 2**24  # of all windows along an axis, and of one pixel of a resampling: tables list them
+_LARGEST_REACH = 2**20  # pixels from the first to the last one that the windows along an axis cover
+_MOST_TAPS = 2**24  # of all windows along an axis, and of one resampled pixel: tables list them
 _MOST_VALUES = 2**31 - 1  # of a tensor: kernels count in int32
 
 
@@ -24,7 +24,7 @@ def check_graph(graph: ir.Graph) -> None:
     """Compare what each operator says with the tensors that it reads and writes.
 
     Raises:
-        ModelError: they contradict each other; a kernel would read or write beside a tensor's memory.
+        ModelError: operators and tensors contradict each other: a kernel would read or write outside a tensor's memory.
     """
     for name, spec in graph.tensors.items():
         plain = spec.name == name and spec.levels is None and spec.floats is torch.float32
@@ -107,7 +107,7 @@ def _sizes(*specs: ir.TensorSpec) -> list[tuple[int, int]]:
 
 
 def _are_per_channel(parameters: Iterable[torch.Tensor | None], channels: int) -> bool:
-    """Whether those that are there have a float32 for each channel."""
+    """Tell whether all parameters that are not None have one float32 for each channel."""
     return all(p is None or _is_per_channel(p, channels) for p in parameters)
 
 

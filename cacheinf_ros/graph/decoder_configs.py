@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How a model card says what outputs mean: one configuration per decoder."""
+"""Configurations by which a model card says what outputs mean: one per decoder."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SsdBoxes(Config):
         return self
 
     def grids(self, input_size: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-        """(rows, columns) of the cells of each head."""
+        """Return (rows, columns) of the cells of each head."""
         return tuple((-(-input_size[0] // stride), -(-input_size[1] // stride)) for stride in self.strides)
 
 
@@ -84,8 +84,9 @@ class FastestDet(Config):
 
 
 class Yolo(Config):
-    """Output [1, values, n] or [1, n, values] of YOLO's exports: (centre x, centre y, width, height), scores, and then
-    coefficients of masks or key points, of each of n cells.
+    """Output [1, values, n] or [1, n, values] of YOLO's exports, for each of n cells.
+
+    The values are (centre x, centre y, width, height), scores, and then coefficients of masks or key points.
     """
 
     kind: Literal["yolo"] = "yolo"
@@ -121,7 +122,7 @@ class Attribute(Config):
 
 
 class Attributes(Config):
-    """Several outputs [1, classes]: of each the best class is reported, as ``NAME: CLASS``."""
+    """Several outputs [1, classes]: the best class of each is reported, as ``NAME: CLASS``."""
 
     kind: Literal["attributes"] = "attributes"
     attributes: tuple[Attribute, ...] = parameter((), "in the order of reports")
@@ -134,6 +135,6 @@ class DenseMap(Config):
 
 
 Detector = Centers | Boxes | SsdBoxes | FastestDet | Yolo | NanoDet
-"""Decoders that give boxes."""
+"""The decoders that give boxes."""
 
 Decoder = Annotated[ClassVector | Attributes | Detector | DenseMap, Field(discriminator="kind")]

@@ -46,7 +46,7 @@ COMBINED_BY: dict[Combine, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def dense_operator(operator: Operator) -> nn.Module:
-    """The operator as a module that takes its inputs and returns its output; not of those with calls of their own."""
+    """Return an operator, unless it has a call of its own, as a module from its inputs to its output."""
     return _MODULES[type(operator)](operator)
 
 
@@ -66,7 +66,7 @@ class DenseConv(nn.Module):
         self._border = _border(operator.window)
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """The residual has the shape of the result."""
+        """Convolve a map; the residual has the shape of the result."""
         operator, window = self._operator, self._operator.window
         padding = window.padding
         if self._border is not None:
@@ -79,7 +79,7 @@ class DenseConv(nn.Module):
 
 
 class DensePool(nn.Module):
-    """Maximum or average."""
+    """Pooling by maximum or average."""
 
     def __init__(self, operator: Pool) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class DensePool(nn.Module):
         self._border = None if operator.average else _unusual_border(window)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map."""
+        """Pool a map."""
         operator, w = self._operator, self._operator.window
         if operator.average:
             return functional.avg_pool2d(x, w.kernel, w.stride, w.padding, self._ceil_mode, operator.count_padding)
@@ -100,7 +100,7 @@ class DensePool(nn.Module):
 
 
 class DenseElementwise(nn.Module):
-    """Two maps combined, scaled, shifted, activated."""
+    """Two maps are combined, scaled, shifted and activated."""
 
     scale: Tensor | None
     shift: Tensor | None
@@ -115,7 +115,7 @@ class DenseElementwise(nn.Module):
         self.register_buffer("slope", operator.activation.slope)
 
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
-        """The other map may have one pixel."""
+        """Compute from a map, and perhaps another one, which may have one pixel."""
         source = x
         if self._combine is not None:
             x = self._combine(x, x if other is None else other)
@@ -141,13 +141,13 @@ class DenseChannelNorm(nn.Module):
         self._epsilon = operator.epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map."""
+        """Normalise a map."""
         last = functional.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), self.weight, self.bias, self._epsilon)
         return last.permute(0, 3, 1, 2)
 
 
 class DenseSelect(nn.Module):
-    """Channels by their numbers; those that lie together without a copy."""
+    """Selection of channels by their numbers; consecutive ones need no copy."""
 
     channels: Tensor | None
 
@@ -157,14 +157,14 @@ class DenseSelect(nn.Module):
         self.register_buffer("channels", None if operator.is_together else torch.tensor(operator.channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map."""
+        """Select the channels of a map."""
         if self.channels is None:
             return x.narrow(1, self._first, self._count)
         return x.index_select(1, self.channels)
 
 
 class DensePixelShuffle(nn.Module):
-    """Channels to pixels, in either order."""
+    """Channels become pixels; the channels may be in either order."""
 
     def __init__(self, operator: PixelShuffle) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class DensePixelShuffle(nn.Module):
         self._phase_major = operator.phase_major
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map."""
+        """Shuffle a map."""
         f, height, width = self._factor, x.shape[2], x.shape[3]
         order = (f, f, -1) if self._phase_major else (-1, f, f)
         phases = x.permute(0, 2, 3, 1).reshape(height, width, *order)
@@ -181,7 +181,7 @@ class DensePixelShuffle(nn.Module):
 
 
 class DenseFunction(nn.Module):
-    """A function of torch."""
+    """A call of a function of torch."""
 
     def __init__(self, call: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ _MODULES: dict[type[Operator], Callable[..., nn.Module]] = {
 
 
 def _may_change(x: Tensor) -> bool:
-    """Whether a tensor that is ours may be overwritten: not while gradients are recorded."""
+    """Tell whether a tensor of our own may be overwritten: not while gradients are recorded."""
     return not (torch.is_grad_enabled() and x.requires_grad)
 
 
@@ -218,10 +218,10 @@ def _plus(x: Tensor, residual: Tensor) -> Tensor:
 
 
 def _activated(activation: Activation, slope: Tensor | None, x: Tensor, *, is_ours: bool = True) -> Tensor:
-    """In place where there is such a function, and the tensor is ours.
+    """Activate a tensor, in place where there is such a function, and the tensor is ours.
 
     Args:
-        slope: of PRELU, where the tensor is: the activation's own may be on another device.
+        slope: slopes of PRELU on the tensor's device: the activation's own may be on another one.
     """
     if slope is not None:
         return functional.prelu(x, slope)
@@ -237,7 +237,7 @@ def _activated(activation: Activation, slope: Tensor | None, x: Tensor, *, is_ou
 
 
 def _floor_size(window: Window) -> tuple[int, int]:
-    """How many outputs there are when the same padding follows the last pixel."""
+    """Return the (height, width) of the output when the same padding follows the last pixel."""
     sizes = []
     for axis in (0, 1):
         reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
@@ -246,11 +246,11 @@ def _floor_size(window: Window) -> tuple[int, int]:
 
 
 def _unusual_border(window: Window) -> tuple[int, int, int, int] | None:
-    """Padding that torch's maximum pooling does not take."""
+    """Return the padding (left, right, top, bottom) where torch's maximum pooling does not take it; otherwise None."""
     whole = all(2 * window.padding[axis] <= window.kernel[axis] for axis in (0, 1))
     return None if whole and _floor_size(window) == window.out_size else exact_border(window)
 
 
 def _border(window: Window) -> tuple[int, int, int, int] | None:
-    """(left, right, top, bottom), where it is not the same on both sides."""
+    """Return the padding (left, right, top, bottom) where it is not the same on both sides; otherwise None."""
     return None if _floor_size(window) == window.out_size else exact_border(window)

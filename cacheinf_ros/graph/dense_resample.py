@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Resampling on whole maps: by torch's own function where it is one of those, otherwise tap by tap."""
+"""Resample whole maps: by torch's own function where one computes the same, otherwise tap by tap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESIZES: tuple[tuple[str, bool | None], ...] = (("nearest", None), ("bilinear",
 
 
 class DenseResample(nn.Module):
-    """out[y, x] = sum over taps of weight_y * weight_x * in[index_y, index_x]."""
+    """Resampling: out[y, x] = sum over taps of weight_y * weight_x * in[index_y, index_x]."""
 
     def __init__(self, operator: Resample) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class DenseResample(nn.Module):
         self._axes = nn.ModuleList(_Axis(taps, dim, self._fill) for dim, taps in axes if not is_same(taps))
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map."""
+        """Resample a map."""
         if self._whole is not None:
             return self._whole(x)
         for axis in self._axes:
@@ -36,7 +36,7 @@ class DenseResample(nn.Module):
 
 
 class _Axis(nn.Module):
-    """Along one axis: a tap that lies outside has the fill where it is the only one."""
+    """Resampling along one axis; an output pixel whose only tap lies outside gets the fill."""
 
     index: Tensor
     weight: Tensor | None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What exporters write beside the graph into an ONNX file: ultralytics' task, class names and key points."""
+"""Read what exporters add to the graph in an ONNX file: ultralytics' task, class names and key points."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportNotes:
-    """What a file says of itself.
+    """What an ONNX file says of itself.
 
     Attributes:
-        task: detect, segment, pose, ...; empty: it does not say.
-        labels: names of the classes; empty: it does not say.
-        key_point_shape: key points of an object, and numbers of each; None: it does not say.
+        task: detect, segment, pose, ...; empty: the file does not say.
+        labels: names of the classes; empty: the file does not say.
+        key_point_shape: number of key points of an object, and of values of each; None: the file does not say.
     """
 
     task: str = ""
@@ -25,7 +25,7 @@ class ExportNotes:
 
 
 def export_notes(path: Path) -> ExportNotes:
-    """The notes in a file; none where it is no ONNX file or they make no sense."""
+    """Read the notes in a file; they are empty where it is no ONNX file or they make no sense."""
     if path.suffix != ".onnx" or not path.is_file():
         return ExportNotes()
     import onnx  # here: other models need not wait for it

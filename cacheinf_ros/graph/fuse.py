@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Rewrites that leave the outputs as they are, so that fewer operators run and fewer tensors are cached."""
+"""Rewrite graphs without changing their outputs, so that fewer operators run and fewer tensors are cached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cacheinf_ros.graph.ir import (
     resolve,
 )
 
-# In the order in which they are tried; what a rule answers is fused again.
+# In the order in which they are tried; the operators that a rule returns are fused again.
 _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
     Conv: (convolution_rewrites.take_padding, convolution_rewrites.take_order, convolution_rewrites.take_affine),
     Pool: (pixel_rewrites.take_padding,),
@@ -57,8 +57,8 @@ _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
 def fuse(graph: Graph) -> Graph:
     """Build the graph that computes the same with fewer operators.
 
-    Batch norms, activations, residuals and padding move into convolutions; operators that do nothing and those that
-    nobody reads end.
+    Batch norms, activations, residuals and padding move into convolutions; operators that do nothing, and those whose
+    result nobody reads, are removed.
     """
     return _Fusion(graph).graph()
 
@@ -69,7 +69,7 @@ class _Fusion:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._done = Done(graph)
-        self._same: dict[str, str] = {}  # tensors that ended, and those that stand for them
+        self._same: dict[str, str] = {}  # tensors that were removed, and those that replace them
 
     def graph(self) -> Graph:
         for operator in self._graph.operators:
@@ -110,7 +110,7 @@ class _Fusion:
 
 
 def renamed(operator: Operator, names: Mapping[str, str]) -> Operator:
-    """The operator, reading other tensors."""
+    """Return the operator with its inputs renamed: ``names`` maps old names to new ones."""
     if not any(name in names for name in operator.inputs):
         return operator
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Graphs, kept on this machine as the engine takes them: exporting a network again takes most of a load."""
+"""Keep graphs on this machine as the engine takes them: exporting a network again takes most of a load."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
 from cacheinf_ros.graph.ir import Graph
 
 MOST_BYTES = 4_000_000_000
-"""Kept graphs take no more than that together; those that were used least recently go first."""
+"""The bytes that kept graphs take together, at most; those that were used least recently are removed first."""
 
 _log = logging.getLogger(__name__)
 
 
 def kept_file(key: str) -> Path:
-    """Where the graph is, or would be, of what this text describes completely, as torch and this package make it."""
+    """Return where the graph is, or would be, that ``key`` describes completely, as torch and this package make it."""
     digest = hashlib.sha256(f"{key}/{torch.__version__}/{_how_graphs_are_made()}".encode()).hexdigest()
     return cache_folder() / "graphs" / f"{digest[:32]}.safetensors"
 
 
 def kept_graph(path: Path) -> Graph | None:
-    """The graph; None where there is none, or with a warning none that can be used."""
+    """Read a kept graph; None where there is none or, with a warning, where it cannot be used."""
     graph = _kept(path).read(decode_graph)
     if graph is not None:
-        with suppress(OSError):  # where it is not ours to touch, it only misses its place in the order of use
+        with suppress(OSError):  # where we may not touch it, it only loses its place in the order of use
             os.utime(path)
     return graph
 
 
 def keep(graph: Graph, path: Path) -> bool:
-    """Have the graph there from now on. Returns False, with a warning, where that cannot be done."""
+    """Write the graph to ``path`` for later starts; returns False, with a warning, where that cannot be done."""
     try:
         content = encode_graph(graph)
     except ModelError as error:
@@ -54,7 +54,7 @@ def keep(graph: Graph, path: Path) -> bool:
 
 @cache
 def _how_graphs_are_made() -> str:
-    """A digest of the code that makes graphs: another version, or a checkout that was edited, makes others."""
+    """Return a digest of the code that makes graphs: another version, or an edited checkout, makes other graphs."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     for file in sorted(folder.rglob("*.py")):
@@ -67,7 +67,7 @@ def _kept(path: Path) -> KeptFile:
 
 
 def _prune(newest: Path) -> None:
-    """Remove what is too much, but never the newest."""
+    """Remove the graphs that were used least recently beyond :data:`MOST_BYTES`, but never the newest."""
     others = [path for path in newest.parent.glob("*.safetensors") if path != newest]
     used = {path: path.stat() for path in others}
     excess = newest.stat().st_size + sum(each.st_size for each in used.values()) - MOST_BYTES

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph as bytes: its structure as JSON in the header of a safetensors file, its tensors behind it.
+"""Write graphs as bytes and read them: a safetensors file, with the structure as JSON in its header.
 
-Nothing in them is executed: classes and ATen operators are looked up by name among those of graphs. Not every ATen
-operator is one of those: some read files, or take a tensor's bytes for a structure in memory.
+Nothing in such a file is executed: classes and ATen operators are looked up by name among those that graphs use. Other
+ATen operators are refused: some read files, or take a tensor's bytes for a structure in memory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CLASSES: dict[str, Any] = {
 
 
 def encode_graph(graph: Graph) -> bytes:
-    """The graph as a safetensors file.
+    """Encode the graph as a safetensors file.
 
     Raises:
         ModelError: the graph has calls that cannot be looked up by name: not ATen's, or rare ones of ATen.
@@ -69,10 +69,10 @@ def encode_graph(graph: Graph) -> bytes:
 
 
 def decode_graph(content: memoryview) -> Graph:
-    """The graph that was encoded; its tensors lie in the memory of ``content``, which must not change any more.
+    """Decode a graph; its tensors lie in the memory of ``content``, which must not change any more.
 
     Raises:
-        ModelError: it is damaged, contradicts itself, or was written by another version of this package.
+        ModelError: the content is damaged, contradicts itself, or was written by another version of this package.
     """
     try:
         described, data = _header(content)
@@ -90,7 +90,7 @@ def decode_graph(content: memoryview) -> Graph:
 
 
 def _header(content: memoryview) -> tuple[dict[str, Any], memoryview]:
-    """Split a safetensors file: what describes each tensor by its name, and the bytes of all of them."""
+    """Split a safetensors file into the descriptions of its tensors, by name, and the bytes of all of them."""
     start = 8 + int.from_bytes(content[:8], "little")
     described = json.loads(bytes(content[8:start]))
     if not isinstance(described, dict):
@@ -107,7 +107,7 @@ def _tensor(described: dict[str, Any], data: memoryview) -> torch.Tensor:
 
 
 def _written(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
-    """As JSON; a tensor becomes its place among the tensors: the same one each time that it occurs."""
+    """Convert a value to JSON; a tensor becomes its index among the tensors, the same one each time that it occurs."""
     if isinstance(value, torch.Tensor):
         tensors.setdefault(id(value), value)
         return {"tensor": list(tensors).index(id(value))}

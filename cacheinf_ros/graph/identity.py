@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What makes two graphs the same: keys for what is measured once and stored."""
+"""Hash graphs and operators, as keys for what is measured once and stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.graph.ir import Graph, Operator
 
 
 def graph_hash(graph: Graph) -> str:
-    """Hexadecimal digest of the operators, the shapes and all weights."""
+    """Return a hexadecimal digest of the operators, the shapes and all weights."""
     digest = hashlib.sha256()
     for operator in graph.operators:
         _update(digest, operator)
@@ -27,7 +27,7 @@ def graph_hash(graph: Graph) -> str:
 
 
 def structure_hash(graph: Graph) -> str:
-    """Hexadecimal digest of the operators and all shapes, whatever the weights: how long computing takes follows."""
+    """Return a hexadecimal digest of the operators and all shapes, without weights: it decides the computing time."""
     digest = hashlib.sha256()
     _update(digest, (graph.operators, graph.input, graph.outputs), contents=False)
     _update(digest, sorted((s.name, s.shape, s.levels is not None) for s in graph.tensors.values()))
@@ -35,14 +35,14 @@ def structure_hash(graph: Graph) -> str:
 
 
 def operator_hash(operator: Operator) -> str:
-    """Hexadecimal digest of what an operator does to which tensors, whatever it and its output are called."""
+    """Return a hexadecimal digest of what an operator does to which tensors, whatever it and its output are called."""
     digest = hashlib.sha256()
     _update(digest, dataclasses.replace(operator, name="", output=""))
     return digest.hexdigest()[:32]
 
 
 def _update(digest: Any, value: Any, *, contents: bool = True) -> None:
-    """``contents``: whether those of arrays count, and not their shapes alone."""
+    """Add a value to a digest; ``contents``: whether the contents of arrays count, and not their shapes alone."""
     if isinstance(value, torch.Tensor):
         _update(digest, value.detach().cpu().contiguous().numpy(), contents=contents)
     elif isinstance(value, np.ndarray):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The graph executed densely by plain torch: the trivial sibling of the engine, its oracle and its opponent."""
+"""Execute a graph densely by plain torch: the simple counterpart of the engine, for tests and comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheinf_ros.graph.dense_operators import dense_operator
 from cacheinf_ros.graph.ir import Global, Graph, Operator, Pointwise, TensorSpec, resolve
 
 Values = dict[str, Any]
-"""By name, each in the shape that the graph gives it; what a global operator returns may be no tensor."""
+"""Values by name, each in the shape that the graph gives it; what a global operator returns may be no tensor."""
 
 
 class DenseGraph(torch.nn.Module):
@@ -25,13 +25,13 @@ class DenseGraph(torch.nn.Module):
         self._graph = graph
         self._steps = [self._prepared(i, operator) for i, operator in enumerate(graph.operators)]
         last_use = {name: i for i, o in enumerate(graph.operators) for name in (*o.inputs, o.output)}
-        self._ended: list[list[str]] = [[] for _ in graph.operators]  # what nobody reads after a step
+        self._ended: list[list[str]] = [[] for _ in graph.operators]  # what nobody reads after each step
         for name, i in last_use.items():
             if name not in {tensor for _, tensor in graph.outputs}:
                 self._ended[i].append(name)
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
-        """image: float32 [1, channels, height, width]."""
+        """Compute the outputs, by name, of an image, float32 [1, channels, height, width]."""
         values: Values = {self._graph.input: image}
         for operator, step, ended in zip(self._graph.operators, self._steps, self._ended, strict=True):
             values[operator.output] = step(values)
@@ -40,7 +40,7 @@ class DenseGraph(torch.nn.Module):
         return {name: values[tensor] for name, tensor in self._graph.outputs}
 
     def tensors(self, image: Tensor) -> dict[str, Tensor]:
-        """Every tensor of the graph by its name there; gradients can be taken between them."""
+        """Compute every tensor of the graph, by its name there; gradients can be taken between them."""
         values: Values = {self._graph.input: image}
         for operator, step in zip(self._graph.operators, self._steps, strict=True):
             values[operator.output] = step(values)
@@ -69,7 +69,7 @@ class DeferredGraph(torch.nn.Module):
         self._graph = graph
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
-        """See :meth:`DenseGraph.forward`."""
+        """Compute as :meth:`DenseGraph.forward` does, and build the dense graph at the first call."""
         return self._dense(image)
 
     @cached_property
@@ -87,10 +87,10 @@ def _computed(operator: Pointwise, maps: dict[str, Tensor]) -> Tensor:
 
 
 def _as_map(spec: TensorSpec) -> Callable[[Tensor], Tensor]:
-    """A vector as a map of one pixel."""
+    """Return a function that reshapes a tensor, if it is a vector, to a map of one pixel."""
     return (lambda x: x) if len(spec.shape) == 4 else (lambda x: x[:, :, None, None])
 
 
 def _as_specified(spec: TensorSpec) -> Callable[[Tensor], Tensor]:
-    """And back."""
+    """Return a function that reshapes a map of one pixel back to a vector, if the tensor is one."""
     return (lambda x: x) if len(spec.shape) == 4 else (lambda x: x.flatten(1))

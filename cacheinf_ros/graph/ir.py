@@ -20,9 +20,9 @@ from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
 
 COLOURS = 3
-"""Channels of a graph's input: kernels write so many values for each pixel of a frame."""
+"""The channels of a graph's input: kernels write so many values for each pixel of a frame."""
 LARGEST_LEVEL = 255
-"""Of a value in a byte."""
+"""The largest level that fits into a byte."""
 _FLOAT32 = torch.finfo(torch.float32)
 
 
@@ -31,7 +31,7 @@ class Levels:
     """What levels, uint8, stand for: (level - zero) * scale.
 
     Attributes:
-        scale: positive, and a normal number of float32: compiled kernels take what they see as 0 for "no levels".
+        scale: positive, and a normal number of float32: to compiled kernels a scale of 0 means "no levels".
         zero: the level of 0, from 0 to 255.
     """
 
@@ -60,7 +60,7 @@ class TensorSpec:
         name: unique in the graph.
         shape: static; feature maps are (1, channels, height, width), or (1, channels): one pixel.
         levels: what its values stand for where they are levels, uint8; None: they are floats.
-        floats: the type that a feature map of floats is kept in.
+        floats: the type that a feature map of floats is stored in.
     """
 
     name: str
@@ -70,17 +70,17 @@ class TensorSpec:
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of a value of a feature map."""
+        """The bytes of one value of a feature map."""
         return self.floats.itemsize if self.levels is None else 1
 
     @property
     def is_map(self) -> bool:
-        """Whether it is a feature map: batch 1 and channels, with pixels or as a vector."""
+        """Whether the tensor is a feature map: batch 1 and channels, with pixels or as a vector."""
         return len(self.shape) in (2, 4) and self.shape[0] == 1
 
     @property
     def channels(self) -> int:
-        """How many channels a feature map has."""
+        """The number of channels of a feature map."""
         return self.shape[1]
 
     @property
@@ -90,7 +90,7 @@ class TensorSpec:
 
     @property
     def pixels(self) -> int:
-        """How many pixels a feature map has."""
+        """The number of pixels of a feature map."""
         return self.size[0] * self.size[1]
 
 
@@ -106,7 +106,7 @@ class Operator:
     """One step of the graph.
 
     Attributes:
-        name: as in the exported graph, for messages.
+        name: name in the exported graph, for messages.
         inputs: names of the tensors it reads.
         output: name of the tensor it writes.
     """
@@ -118,7 +118,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv(Operator):
-    """Convolution, plus the residual (second input, if any), then the activation. Linear layers too: one pixel.
+    """Convolution, plus the residual (second input, if any), then the activation; linear layers have one pixel.
 
     Attributes:
         weight: float32 [out_channels, in_channels / groups, kernel_y, kernel_x].
@@ -135,7 +135,7 @@ class Conv(Operator):
 
     @property
     def flops_per_pixel(self) -> int:
-        """Multiplications and additions of one output pixel."""
+        """The number of multiplications and additions for one output pixel."""
         return 2 * self.weight.numel()
 
     @property
@@ -149,7 +149,7 @@ class Int8Conv(Conv):
     """A convolution of levels. Its weights are rounded to whole numbers, -127 to 127, of a unit per output channel.
 
     Attributes:
-        weight_scale: float32 [out_channels]: these units.
+        weight_scale: float32 [out_channels]: the unit of each output channel's weights.
     """
 
     weight_scale: torch.Tensor
@@ -161,7 +161,7 @@ class Pool(Operator):
 
     Attributes:
         average: whether the average is taken, otherwise the maximum.
-        count_padding: of an average, whether the padding counts as pixels.
+        count_padding: whether the padding counts as pixels of an average.
     """
 
     window: Window
@@ -187,7 +187,7 @@ class Elementwise(Operator):
     The second input may have one pixel, which then goes with every pixel of the first (squeeze-and-excite).
 
     Attributes:
-        combine: how; None with one input.
+        combine: how the inputs are combined; None with one input.
         scale: float32 [channels], or None: 1.
         shift: float32 [channels], or None: 0.
     """
@@ -217,7 +217,7 @@ class ChannelSoftmax(Operator):
     """Softmax over the channels of each pixel.
 
     Attributes:
-        log: whether its logarithm is taken.
+        log: whether the logarithm of the softmax is taken.
     """
 
     log: bool = False
@@ -225,13 +225,14 @@ class ChannelSoftmax(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resample(Operator):
-    """out[y, x] = sum over taps of weight_y * weight_x * in[index_y, index_x]: resizing, padding, cropping,
-    adaptive average pooling.
+    """out[y, x] = sum over taps of weight_y * weight_x * in[index_y, index_x].
+
+    This covers resizing, padding, cropping and adaptive average pooling.
 
     Attributes:
         rows: taps along y.
         columns: taps along x.
-        fill: what an output pixel is whose single tap lies outside (padding with a constant).
+        fill: value of an output pixel whose single tap lies outside (padding with a constant).
     """
 
     rows: AxisTaps
@@ -259,7 +260,7 @@ class Select(Operator):
 
     @property
     def is_together(self) -> bool:
-        """Whether the channels lie behind one another: a slice."""
+        """Whether the channels are consecutive: a slice."""
         first = self.channels[0]
         return self.channels == tuple(range(first, first + len(self.channels)))
 
@@ -276,7 +277,7 @@ class Concat(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convert(Operator):
-    """Floats as levels, or levels as floats or other levels, as the tensors say."""
+    """Conversion of floats to levels, or of levels to floats or other levels, as the tensors say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +286,7 @@ class Pointwise(Operator):
 
     Attributes:
         call: ``call(*arguments)`` on tensors [1, channels, pixels, 1] gives the output of just these pixels.
-        arguments: as for ``call``; :class:`TensorRef` stands for an input.
+        arguments: arguments of ``call``; :class:`TensorRef` stands for an input.
     """
 
     call: Callable[..., torch.Tensor]
@@ -297,7 +298,7 @@ class Global(Operator):
     """Any ATen call, computed from completed tensors.
 
     Attributes:
-        known: False where nobody has said that this operator is really global: the user is told.
+        known: False where the operator may not really be global, as this package does not know it: the user is told.
     """
 
     call: Callable[..., Any]
@@ -323,16 +324,16 @@ class Graph:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """ATen names of the operators that run densely because nobody taught us what they are."""
+        """The ATen names of the operators that run densely because this package does not know them."""
         return tuple(sorted({o.target for o in self.operators if isinstance(o, Global) and not o.known}))
 
     def flops(self, operator: Operator) -> int:
-        """What a convolution or linear layer takes; what the others take is small, or unknown to us: 0."""
+        """Return the flops of a convolution or linear layer; for others, which take few or unknown ones, 0."""
         return operator.flops_per_pixel * self.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
 
 
 def references(arguments: Any) -> tuple[str, ...]:
-    """Names of the tensors that the arguments of a call refer to, each once, in order."""
+    """Return the names of the tensors that the arguments of a call refer to, each once, in order."""
     if isinstance(arguments, TensorRef):
         return (arguments.name,)
     if isinstance(arguments, dict):
@@ -343,7 +344,7 @@ def references(arguments: Any) -> tuple[str, ...]:
 
 
 def resolve(arguments: Any, tensors: Callable[[str], Any]) -> Any:
-    """The arguments of a call with every reference replaced by ``tensors(name)``."""
+    """Return the arguments of a call with every reference replaced by ``tensors(name)``."""
     if isinstance(arguments, TensorRef):
         return tensors(arguments.name)
     if isinstance(arguments, dict):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Loads a model from the graph that an earlier start kept: exporting a network again takes seconds of each start."""
+"""Load a model from the graph that an earlier start kept: exporting a network again takes seconds of each start."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cacheinf_ros.graph.weights_origin import has_all_weights
 
 
 def load_kept_model(reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None) -> Model:
-    """Load as :func:`load_model` does, and from the second time on without exporting the network.
+    """Load a model as :func:`load_model` does, and from the second time on without exporting the network.
 
-    Graphs are kept of ONNX files, which describe a network completely. Python code may make anything of it the next
-    time, and other engines need its module.
+    Only graphs of ONNX files are kept, which describe a network completely. Python code may make another network the
+    next time, and other engines need its module.
 
     Args:
-        reference: as of :func:`load_model`, as are the others.
+        reference: reference to the model, as for :func:`load_model`, like the other arguments.
 
     Raises:
-        ModelError: as :func:`load_model`.
+        ModelError: where :func:`load_model` raises it.
     """
     card, origin = described(reference, weights, input_size)
     key = _key(card)
@@ -40,7 +40,7 @@ def load_kept_model(reference: str, *, weights: Path | None = None, input_size: 
 
 
 def _key(card: ModelCard) -> str | None:
-    """What the graph depends on, beside this package and torch; None where that is not known."""
+    """Return what the graph depends on, beside this package and torch; None where that is not known."""
     network = Path(card.factory)
     if network.suffix != ".onnx":
         return None
@@ -48,12 +48,12 @@ def _key(card: ModelCard) -> str | None:
 
 
 def _digest(path: Path | None) -> str:
-    """The SHA-256 of a file; empty where there is none, which whoever loads it will say."""
+    """Return the SHA-256 of a file; empty where there is none, which whoever loads it will report."""
     return "" if path is None or not path.is_file() else digest(path)
 
 
 def _is_whole(network: Path) -> bool:
-    """Whether an ONNX file has all of its weights in it: other files may change while it stays as it is."""
+    """Tell whether an ONNX file has all of its weights in it: other files may change while it stays as it is."""
     import onnx
 
     return has_all_weights(onnx.load(network, load_external_data=False).graph)

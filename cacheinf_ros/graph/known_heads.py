@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Families of detectors by the shapes of their outputs, whatever they were trained on: YOLO, YOLOX, NanoDet, DETR.
+"""Recognise families of detectors by the shapes of their outputs, whatever they were trained on.
 
-Each function says what a graph of its family tells of the decoder, as fields of a model card's ``decoder`` and, where
-they are known, ``labels``: a list, or the name of a list that comes with the package. None: another family.
+The families are YOLO, YOLOX, NanoDet and DETR. Each function returns what a graph of its family says of the decoder, as
+fields of a model card's ``decoder`` and, where they are known, ``labels``: a list, or the name of a list that comes
+with the package. None: the graph is of another family.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ _ANCHORS = 3  # of each of YOLOv5's cells
 
 
 def yolo_head(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
-    """[1, 4 + classes, n] (v8, v11) or [1, 3 n, 5 + classes] (v5), with as many values more as masks' prototypes
-    [1, masks, h, w] in a second output, or with key points.
+    """Recognise YOLO by [1, 4 + classes, n] (v8, v11) or [1, 3 n, 5 + classes] (v5).
+
+    There may be as many values more as masks' prototypes [1, masks, h, w] in a second output, or the values of key
+    points.
     """
     shapes = [(name, graph.tensors[tensor].shape) for name, tensor in graph.outputs]
     if not 1 <= len(shapes) <= 2 or len(shapes[0][1]) != 3:
@@ -49,7 +52,7 @@ def yolo_head(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
 
 
 def yolox_head(graph: Graph) -> dict[str, Any] | None:
-    """[1, n, 5 + classes] that leave the network as convolutions gave them: boxes are still relative to their cells."""
+    """Recognise YOLOX by [1, n, 5 + classes] straight from convolutions: boxes are still relative to their cells."""
     shape = _only_shape(graph)
     if shape is None or shape[1] not in _counts(graph, (_YOLO_STRIDES[0],)) or shape[2] <= 5 or not _is_raw(graph):
         return None
@@ -60,7 +63,7 @@ def yolox_head(graph: Graph) -> dict[str, Any] | None:
 
 
 def nanodet_head(graph: Graph) -> dict[str, Any] | None:
-    """Recognise three grids, each [1, n, 80] and [1, n, 32], or NanoDet-Plus' four together, [1, n, 80 + 32]."""
+    """Recognise NanoDet by three grids, each [1, n, 80] and [1, n, 32], or by Plus' four together, [1, n, 80 + 32]."""
     cells = _cells(graph, _NANODET_PLUS_STRIDES)
     if _only_shape(graph) == (1, sum(cells), _COCO_CLASSES + _NANODET_LOGITS):
         return {"strides": _NANODET_PLUS_STRIDES, "cell_center": 0.0, "labels": "coco"}
@@ -71,7 +74,7 @@ def nanodet_head(graph: Graph) -> dict[str, Any] | None:
 
 
 def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None:
-    """Logits [1, queries, classes] and boxes [1, queries, 4]."""
+    """Recognise DETR by logits [1, queries, classes] and boxes [1, queries, 4]."""
     shapes = {name: graph.tensors[tensor].shape for name, tensor in graph.outputs}
     if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes.values()):
         return None
@@ -82,13 +85,13 @@ def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None
 
 
 def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
-    """Recognise it as DETR's; others give as many scores, which are probabilities: its output must be called logits."""
+    """Recognise RT-DETR as DETR; other detectors give as many probabilities, so its output must be called logits."""
     decoder = detr_head(graph, 300, _COCO_CLASSES)
     return decoder if decoder is not None and "logits" in decoder["scores"] else None
 
 
 def _layout(shape: Shape, graph: Graph) -> bool | None:
-    """Whether the values come before the boxes; None: there are not as many boxes as YOLO gives."""
+    """Tell whether the values come before the boxes; None: there are not as many boxes as YOLO gives."""
     counts = _counts(graph, _YOLO_STRIDES)
     if shape[2] in counts and shape[1] > 4:
         return True
@@ -105,13 +108,16 @@ def _cells(graph: Graph, strides: tuple[int, ...]) -> list[int]:
 
 
 def _only_shape(graph: Graph) -> Shape | None:
-    """The shape of the only output, if it has three dimensions."""
+    """Return the shape of the only output, if it has three dimensions; otherwise None."""
     shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
     return shapes[0] if len(shapes) == 1 and len(shapes[0]) == 3 else None
 
 
 def _key_points(values: int, notes: ExportNotes) -> tuple[int, int] | None:
-    """How many there are, and numbers of each. Where the file does not say, 52 values are a person's pose in COCO."""
+    """Return the number of key points, and of values of each; None: there are none.
+
+    Where the file does not say, 52 values are a person's pose in COCO.
+    """
     if notes.task:
         return notes.key_point_shape if notes.task == "pose" else None
     return _COCO_KEY_POINTS if values == 1 + _COCO_KEY_POINTS[0] * _COCO_KEY_POINTS[1] else None
@@ -126,7 +132,7 @@ def _labels(classes: int, notes: ExportNotes, *, is_pose: bool) -> Any:
 
 
 def _is_raw(graph: Graph) -> bool:
-    """Whether nothing is computed between the last convolutions and the output, but scores' activations."""
+    """Tell whether nothing but scores' activations is computed between the last convolutions and the output."""
     made_by = {operator.output: operator for operator in graph.operators}
     waiting = [tensor for _, tensor in graph.outputs]
     while waiting:

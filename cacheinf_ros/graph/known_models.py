@@ -25,7 +25,7 @@ _FASTESTDET_STRIDE = 16
 
 
 def recognised(card: ModelCard, graph: Graph) -> ModelCard:
-    """The card, completed where it says nothing of inputs and outputs and the graph is that of a known detector."""
+    """Complete the card where it says nothing of inputs and outputs and the graph is that of a known detector."""
     if card.model_fields_set & _SAID:
         return card
     for name, head_of in _KNOWN.items():
@@ -36,14 +36,14 @@ def recognised(card: ModelCard, graph: Graph) -> ModelCard:
 
 
 def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
-    """List all that :func:`recognised` makes of a card for some graph, but for what depends on its classes."""
+    """Return all cards that :func:`recognised` may make of this one, but for what depends on a graph's classes."""
     if card.model_fields_set & _SAID:
         return (card,)
     return card, *(_completed(card, name, {}) for name in _KNOWN)
 
 
 def _completed(card: ModelCard, name: str, decoder: dict[str, Any]) -> ModelCard:
-    """The card with what is known of this detector, what its graph says, and what the user said."""
+    """Return the card with what is known of this detector, what its graph says, and what the user said."""
     labels = decoder.pop("labels", None)
     known = _read(_CARDS / f"{name}.yaml")
     labels = labels or known.get("labels", ())
@@ -57,7 +57,7 @@ def _read(path: Path) -> Any:
 
 
 def _fastestdet(_: ModelCard, graph: Graph) -> dict[str, Any] | None:
-    """One output, concatenated from the score, the box and the classes of each 16th pixel."""
+    """Recognise FastestDet: one output, concatenated from the score, the box and the classes of each 16th pixel."""
     if len(graph.outputs) != 1:
         return None
     output = graph.tensors[graph.outputs[0][1]]
@@ -74,7 +74,7 @@ def _cells(graph: Graph) -> tuple[int, int]:
 
 
 def _rfb(_: ModelCard, graph: Graph) -> dict[str, Any] | None:
-    """Outputs boxes [1, n, 4] and scores [1, n, 2], with n the number of this detector's priors."""
+    """Recognise RFB: outputs boxes [1, n, 4] and scores [1, n, 2], with n the number of this detector's priors."""
     shapes = {name: graph.tensors[tensor].shape for name, tensor in graph.outputs}
     decoder = SsdBoxes()
     grids = decoder.grids(graph.tensors[graph.input].size)
@@ -91,4 +91,4 @@ _KNOWN: dict[str, Callable[[ModelCard, Graph], dict[str, Any] | None]] = {
     "detr": lambda _, graph: detr_head(graph, queries=100, classes=92),
     "rtdetr": lambda _, graph: rtdetr_head(graph),
 }
-"""What tells each detector: what its graph says of the decoder, or None where it is another."""
+"""The function that recognises each detector: it returns what the graph says of the decoder, or None."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Loads a model by reference or card: network, exported program, graph."""
+"""Load a model by reference or card: its network, the exported program, and the graph."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Model:
         graph: the same function as operators.
         card: how to prepare images and read outputs; its ``input_size`` is always set.
         weights_origin: where the weights come from.
-        scales: by which engines on a processor compute it in int8, whatever precision they are asked for; None: it is
-            computed as they are asked.
-        shared: what those who run the model have made of it, for all of them.
+        scales: scales by which engines on a CPU compute the model in int8, whatever precision they are asked for; None:
+            they use the precision that they are asked for.
+        shared: values derived from the model, shared by all who run it.
     """
 
     module: torch.nn.Module
@@ -56,7 +56,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """What results call the model."""
+        """The name of the model in results."""
         return self.card.name
 
     @property
@@ -67,7 +67,7 @@ class Model:
 
 
 def model_names() -> tuple[str, ...]:
-    """The models that ship with the package, by the name :func:`load_model` takes."""
+    """Return the names of the models that ship with the package, as :func:`load_model` takes them."""
     return tuple(sorted(path.stem for path in _CARDS.glob("*.yaml")))
 
 
@@ -101,7 +101,7 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
 def described(
     reference: str, weights: Path | None, input_size: tuple[int, int] | None
 ) -> tuple[ModelCard, WeightsOrigin]:
-    """The card of what :func:`load_model` takes, with what its other arguments say, and where its weights come from.
+    """Return the card for the arguments of :func:`load_model`, and where the model's weights come from.
 
     Raises:
         ModelError: the card cannot be read.
@@ -113,7 +113,7 @@ def described(
 
 
 def load_card(reference: str) -> ModelCard:
-    """The card of what :func:`load_model` takes, as it is before the network is known; no network is loaded.
+    """Return the card of a reference, as it is before the network is known; no network is loaded.
 
     Raises:
         ModelError: the card cannot be read.
@@ -128,7 +128,7 @@ def load_card(reference: str) -> ModelCard:
 
 
 def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
-    """A network and its card, not exported: to be changed, or to be given other weights.
+    """Load a network and its card without exporting it: to be changed, or to be given other weights.
 
     Raises:
         ModelError: there is no such model, or it cannot be loaded.
@@ -148,7 +148,7 @@ def model_of(
         weights_origin: where the network has them from.
 
     Raises:
-        ModelError: it cannot be exported or run at this size.
+        ModelError: the network cannot be exported or run at this size.
     """
     return _lowered(module, export(module, card), card, weights_origin)
 
@@ -179,7 +179,7 @@ def _module(card: ModelCard, path: Path) -> torch.nn.Module:
 
 
 def export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
-    """The network as torch.export gives it; :class:`ModelError` where that cannot be done at this size."""
+    """Export the network by torch.export; raises :class:`ModelError` where that cannot be done at this size."""
     size = getattr(module, "input_size", None) or card.input_size or _DEFAULT_SIZE
     if card.input_size and tuple(card.input_size) != tuple(size):
         raise ModelError(f"model {card.name!r} takes images of {tuple(size)}, not {tuple(card.input_size)}")
@@ -196,9 +196,10 @@ def export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
 
 @contextmanager
 def quiet_torch() -> Iterator[None]:
-    """Export warns of torch's own internals and logs whole graphs when it fails; our error says what matters.
+    """Silence torch during an export, which warns of torch's own internals and logs whole graphs when it fails.
 
-    One thread at a time: log levels and filters of warnings are the process's, and torch exports one network at a time.
+    Our error says what matters. One thread at a time: log levels and filters of warnings belong to the process, and
+    torch exports one network at a time.
     """
     with _EXPORTING:
         logger = logging.getLogger("torch")

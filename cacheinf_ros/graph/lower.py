@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From an exported ATen graph to ours: every call becomes local operators, a view, or a global operator."""
+"""Translate an exported ATen graph to ours: every call becomes local operators, a view, or a global operator."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class _First:
 
 
 class _Lowering:
-    """Walks the nodes once, in order."""
+    """Walks the nodes of a program once, in order, and translates each."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
-        self._values: dict[str, Any] = {}  # of node names: a view, a tuple of views, or a constant
+        self._values: dict[str, Any] = {}  # by node name: a view, a tuple of views, or a constant
         self._builder = Builder()
 
     def graph(self) -> Graph:
@@ -125,7 +125,7 @@ class _Lowering:
         return arguments
 
     def _value(self, node: Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """What a call that depends on the input gives."""
+        """Return the value of a call that depends on the input."""
         if node.target is operator.getitem and isinstance(arguments[0], tuple):
             return arguments[0][arguments[1]]
         if node.target in SHAPES:
@@ -138,7 +138,7 @@ class _Lowering:
         return self._local(node, arguments, keywords) or self._global(node, arguments, keywords)
 
     def _local(self, node: Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> View | tuple[View] | None:
-        """By the operator's rule; None where it has none or the rule does not apply."""
+        """Translate a call by its operator's rule; None where it has none or the rule does not apply."""
         rule = RULES.get(node.target)
         expected = _first_result(node)
         if rule is None or expected is None or expected.dtype != torch.float32 or not expected.numel():
@@ -192,7 +192,7 @@ def _moved(node: Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
 
 
 def _keeps_type(node: Node) -> bool:
-    """Whether the call only converts a tensor to what it is."""
+    """Tell whether the call only converts a tensor to the type that it already has."""
     source = node.args[0] if node.args else None
     if not isinstance(source, Node) or node.target not in CONVERSIONS:
         return False
@@ -210,7 +210,7 @@ def _views(arguments: Any) -> Iterator[View]:
 
 
 def _first_result(node: Node) -> torch.Tensor | None:
-    """The result in the exported program, or the first of several where no other is used."""
+    """Return the result in the exported program, or the first of several where no other is used."""
     value = node.meta["val"]
     if isinstance(value, torch.Tensor):
         return value
@@ -221,7 +221,7 @@ def _first_result(node: Node) -> torch.Tensor | None:
 
 
 def _with_defaults(target: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The positional arguments of an operator, with those that were left out."""
+    """Return the positional arguments of an operator, with the defaults of those that were left out."""
     schema = [argument for argument in target._schema.arguments if not argument.kwarg_only]
     return arguments + tuple(argument.default_value for argument in schema[len(arguments) :])
 
@@ -237,7 +237,7 @@ def _shape(node: Node) -> tuple[int, ...]:
 
 
 def _output_names(program: ExportedProgram) -> list[str]:
-    """Names for the user: the keys where the model returns a dictionary, otherwise output0, output1, ..."""
+    """Return names for the user: the keys where the model returns a dictionary, otherwise output0, output1, ..."""
     spec = program.call_spec.out_spec
     count = len(program.graph_signature.user_outputs)
     if spec is not None and spec.type is not None and issubclass(spec.type, dict) and len(spec.context) == count:

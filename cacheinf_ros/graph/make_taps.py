@@ -11,18 +11,18 @@ from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 
 
 def taps_at(positions: torch.Tensor, in_size: int) -> AxisTaps:
-    """One tap per output pixel: positions int64 [out_size], :data:`OUTSIDE` where there is no input pixel."""
+    """Make one tap per output pixel: positions int64 [out_size], :data:`OUTSIDE` where there is no input pixel."""
     index = positions.to(torch.int32).view(-1, 1).contiguous()
     return AxisTaps(index=index, weight=torch.ones(index.shape), in_size=in_size)
 
 
 def same_taps(size: int) -> AxisTaps:
-    """Each pixel stays where it is."""
+    """Make the taps that leave each pixel where it is."""
     return taps_at(torch.arange(size), size)
 
 
 def weighted_taps(matrix: torch.Tensor) -> AxisTaps:
-    """Taps from the weight of every input pixel for every output pixel: float [out_size, in_size]."""
+    """Make taps from the weight of every input pixel for every output pixel: float [out_size, in_size]."""
     used = matrix != 0
     count = max(1, int(used.sum(1).max()))
     order = used.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
@@ -32,7 +32,10 @@ def weighted_taps(matrix: torch.Tensor) -> AxisTaps:
 
 
 def averaging_taps(in_size: int, out_size: int) -> AxisTaps:
-    """Taps of adaptive average pooling: output i averages from floor(i * in / out) up to ceil((i + 1) * in / out)."""
+    """Make the taps of adaptive average pooling.
+
+    Output i averages from floor(i * in / out) up to ceil((i + 1) * in / out).
+    """
     matrix = torch.zeros(out_size, in_size)
     for i in range(out_size):
         start, end = i * in_size // out_size, -((i + 1) * in_size // -out_size)
@@ -50,22 +53,22 @@ def resized_taps(resize: Callable[[torch.Tensor], torch.Tensor], in_size: int) -
 
 
 def is_single(taps: AxisTaps) -> bool:
-    """Whether each output pixel is an input pixel, or the fill."""
+    """Tell whether each output pixel is an input pixel, or the fill."""
     return taps.index.shape[1] == 1 and bool((taps.weight == 1).all())
 
 
 def reads_outside(taps: AxisTaps) -> bool:
-    """Whether an output pixel depends on what lies beside the image."""
+    """Tell whether an output pixel depends on what lies outside the image."""
     return bool(((taps.index == OUTSIDE) & (taps.weight != 0)).any())
 
 
 def is_same(taps: AxisTaps) -> bool:
-    """Whether each pixel stays where it is."""
+    """Tell whether each pixel stays where it is."""
     return taps.out_size == taps.in_size and is_single(taps) and torch.equal(taps.index, same_taps(taps.in_size).index)
 
 
 def padding_of(taps: AxisTaps) -> tuple[int, int] | None:
-    """(before, after), where the image is whole and in place between what was added; otherwise None."""
+    """Return (before, after) where the image is whole and in place between what was added; otherwise None."""
     if not is_single(taps):
         return None
     inside = torch.nonzero(taps.index[:, 0] != OUTSIDE).flatten()
@@ -78,7 +81,7 @@ def padding_of(taps: AxisTaps) -> tuple[int, int] | None:
 
 
 def composed(first: AxisTaps, second: AxisTaps) -> AxisTaps:
-    """The second of two tables of single taps applied to the result of the first."""
+    """Compose two tables of single taps: the second is applied to the result of the first."""
     index = second.index[:, 0].long()
     through = torch.where(index == OUTSIDE, OUTSIDE, first.index[:, 0].long()[index.clamp(min=0)])
     return taps_at(through, first.in_size)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Several graphs of one image as one, in which what they have in common is computed once (MCDNN, section 5.2.2)."""
+"""Merge several graphs of one image into one, which computes what they share once (MCDNN, section 5.2.2)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Merged:
     """One graph that computes what several did.
 
     Attributes:
-        graph: its outputs are called "model/output".
-        users: by operator's output, the models for which it is computed, in their order.
-        names: by model, what its tensors are called here.
+        graph: the merged graph; its outputs are called "model/output".
+        users: for each operator's output, the models for which it is computed, in their order.
+        names: for each model, its tensors' names -> their names in the merged graph.
     """
 
     graph: Graph
@@ -30,17 +30,17 @@ class Merged:
 
     @property
     def flops_apart(self) -> int:
-        """What convolutions and linear layers take, each model on its own."""
+        """The flops of convolutions and linear layers, each model on its own."""
         return sum(self.graph.flops(o) * len(self.users[o.output]) for o in self.graph.operators)
 
     @property
     def flops(self) -> int:
-        """What convolutions and linear layers take where models share them."""
+        """The flops of convolutions and linear layers where models share them."""
         return sum(self.graph.flops(operator) for operator in self.graph.operators)
 
 
 def merge_graphs(graphs: Mapping[str, Graph]) -> Merged:
-    """Merge graphs by the models' names: from the input on, operators that do the same to the same tensors are one.
+    """Merge graphs by model name: from the input on, operators that do the same to the same tensors become one.
 
     What is shared need not be a chain: it is whatever part of the graphs, from the input on, is equal in structure,
     parameters and weights. Every operator computes with the same numbers as in its own graph.
@@ -61,7 +61,7 @@ class _Merging:
     def __init__(self, input_shape: tuple[int, ...]) -> None:
         self._operators: dict[str, Operator] = {}  # by output
         self._tensors = {_INPUT: TensorSpec(name=_INPUT, shape=input_shape)}
-        self._known: dict[str, list[str]] = {}  # by hash: the outputs of what may be equal
+        self._known: dict[str, list[str]] = {}  # by hash: the outputs of operators that may be equal
         self._users: dict[str, list[str]] = {}
         self._outputs: list[tuple[str, str]] = []
         self._names: dict[str, dict[str, str]] = {}
@@ -83,7 +83,10 @@ class _Merging:
         return Merged(graph=graph, users=users, names=self._names)
 
     def _place(self, model: str, graph: Graph, operator: Operator, here: Operator) -> str:
-        """The tensor that stands for the operator's output; ``here``: the operator as it reads the merged tensors."""
+        """Return the tensor that stands for the operator's output, and add the operator if no other does the same.
+
+        ``here``: the operator as it reads the merged tensors.
+        """
         known = self._known.setdefault(operator_hash(here), [])
         spec = graph.tensors.get(operator.output)
         for output in known:

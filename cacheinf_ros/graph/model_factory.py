@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Model references: where a network comes from, which may be code that is run, and its weights, which never are."""
+"""Build the network that a model reference names, which may run code, and load its weights, which never does."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BUILDING = threading.RLock()
 
 
 def build_module(reference: str) -> torch.nn.Module:
-    """The network that a reference names, untrained unless it loads weights itself.
+    """Build the network that a reference names, untrained unless it loads weights itself.
 
-    One thread at a time: untrained weights come from torch's random numbers, which are the process's, and must be the
-    same in every process.
+    One thread at a time: untrained weights come from torch's random number generator, which belongs to the process, and
+    must be the same in every process.
 
     Args:
         reference: ``torchvision:NAME``, ``package.module:factory``, ``path/file.py:factory``.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""ONNX files as torch modules, so that they take the same way through export as any other model.
+"""Load ONNX files as torch modules, so that they are exported like any other model.
 
 Shapes and constants are folded first (onnxslim); what remains is executed node by node by torch calls.
 """
@@ -21,13 +21,13 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
-# Their constants are factors and limits that must be numbers when the model is exported.
+# The constants of these operators are factors and limits that must be numbers when the model is exported.
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """One node.
+    """One node of the ONNX graph.
 
     Attributes:
         takes_static: whether constants reach it as arrays; another node may take the same one as a tensor.
@@ -99,7 +99,7 @@ class OnnxModule(torch.nn.Module):
         )
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """image: float32 [1, channels, height, width]."""
+        """Compute the outputs, by name, of an image, float32 [1, channels, height, width]."""
         values: dict[str, Any] = {"": None, self._input: image, **self._static}
         values |= {name: getattr(self, buffer) for name, buffer in self._constants.items()}
         for step in self._steps:
@@ -113,7 +113,7 @@ def onnx_module(path: Path, input_size: tuple[int, int] | None) -> OnnxModule:
     """Read an ONNX file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         input_size: (height, width) where the file leaves them open.
 
     Raises:

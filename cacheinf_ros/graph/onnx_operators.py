@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The ONNX operators of convolutional networks as torch calls.
+"""Translate the ONNX operators of convolutional networks to torch calls.
 
 Each takes the node's inputs and its attributes by their ONNX names. Tensors are torch tensors; shapes and indices
 are numpy arrays, known when the model is exported.
@@ -81,7 +81,7 @@ def _gather(x: Tensor, indices: np.ndarray, *, axis: int = 0) -> Tensor:
 
 
 def _slice(x: Tensor, *given: np.ndarray | None, starts: Any = None, ends: Any = None, axes: Any = None) -> Tensor:
-    """The ranges are inputs; before version 10 they were attributes."""
+    """Slice a tensor by ranges that are inputs; before version 10 they were attributes."""
     first, last, dims, steps = (*given, None, None, None, None)[:4] if given else (starts, ends, axes, None)
     assert first is not None and last is not None
     dims = np.arange(len(first)) if dims is None else dims
@@ -117,7 +117,7 @@ def _pad(
 
 
 def _axes(given: np.ndarray | None, attribute: list[int] | None) -> list[int]:
-    """From an input, as in newer versions, or from an attribute."""
+    """Return the axes from an input, as in newer versions, or from an attribute."""
     return [int(n) for n in ((attribute or []) if given is None else given)]
 
 
@@ -154,7 +154,7 @@ def _space_to_depth(x: Tensor, *, blocksize: int) -> Tensor:
 
 
 def _flattened(call: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
-    """Softmax before version 13: over all dimensions from an axis on."""
+    """Return softmax as it was before version 13: over all dimensions from an axis on."""
     return lambda x, axis=1: call(x.flatten(axis % x.dim()), -1).reshape(x.shape)
 
 
@@ -165,7 +165,7 @@ def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
 
 
 def _rounded(x: Tensor, scale: np.ndarray, zero: np.ndarray | None = None, **_: Any) -> Tensor:
-    """What levels stand for, as floats: DequantizeLinear, which must follow, has nothing left to do."""
+    """Return what levels stand for, as floats: DequantizeLinear, which must follow, has nothing left to do."""
     kind = np.iinfo(np.uint8 if zero is None else zero.dtype)
     if np.size(scale) != 1 or kind.bits != 8:
         raise ModelError("the ONNX operator QuantizeLinear is supported only to 8 bits, with one scale for a tensor")
@@ -176,7 +176,7 @@ def _rounded(x: Tensor, scale: np.ndarray, zero: np.ndarray | None = None, **_: 
 def dequantised(
     values: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None, *, axis: int = 1, **_: Any
 ) -> np.ndarray:
-    """float32: what the levels of a constant stand for; ``axis``: that scales belong to, if there are several."""
+    """Return what the levels of a constant stand for, float32; ``axis``: dimension of the scales, if several."""
     shape = [-1 if i == axis % values.ndim else 1 for i in range(values.ndim)] if np.size(scale) > 1 else []
     steps = values.astype(np.float64) - (0 if zero is None else zero.astype(np.float64).reshape(shape))
     return np.asarray(steps * scale.astype(np.float64).reshape(shape), np.float32)

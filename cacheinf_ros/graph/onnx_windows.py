@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The ONNX operators with sliding windows, and resizing, as torch calls, as in :mod:`onnx_operators`."""
+"""Translate the ONNX operators with sliding windows, and resizing, to torch calls, as in :mod:`onnx_operators`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Sliding:
     auto_pad: bytes = b"NOTSET"
 
     def border(self, x: Tensor) -> tuple[int, int, int, int]:
-        """(top, left, bottom, right)."""
+        """Return the padding of images, (top, left, bottom, right)."""
         if self.auto_pad in (b"NOTSET", b"VALID"):
             top, left, bottom, right = self.pads
             return top, left, bottom, right
@@ -42,7 +42,7 @@ class _Sliding:
         return before[0], before[1], after[0], after[1]
 
     def padded(self, x: Tensor, value: float) -> tuple[Tensor, tuple[int, int]]:
-        """The images, and how they are to be padded; uneven padding becomes an operator of its own."""
+        """Return the images and the (y, x) padding still to be added; uneven padding becomes an operator of its own."""
         top, left, bottom, right = self.border(x)
         if (top, left) == (bottom, right):
             return x, (top, left)
@@ -50,7 +50,7 @@ class _Sliding:
 
 
 def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, **sliding: Any) -> Tensor:
-    """Conv of images."""
+    """Compute Conv of images."""
     window = _Sliding(**sliding | {"kernel_shape": list(weight.shape[2:])})
     x, padding = window.padded(x, 0.0)
     return functional.conv2d(x, weight, bias, window.strides, padding, window.dilations, group)
@@ -65,7 +65,7 @@ def conv_transpose(
     group: int = 1,
     **sliding: Any,
 ) -> Tensor:
-    """ConvTranspose of images."""
+    """Compute ConvTranspose of images; raises :class:`ModelError` for ``auto_pad`` to the same size."""
     window = _Sliding(**sliding | {"kernel_shape": list(weight.shape[2:])})
     if window.auto_pad not in (b"NOTSET", b"VALID"):
         raise ModelError(f"the ONNX operator ConvTranspose with auto_pad {window.auto_pad.decode()} is not supported")
@@ -77,14 +77,14 @@ def conv_transpose(
 
 
 def max_pool(x: Tensor, *, ceil_mode: int = 0, storage_order: int = 0, **sliding: Any) -> Tensor:
-    """MaxPool of images: its first result."""
+    """Compute the first result of MaxPool of images."""
     window = _Sliding(**sliding)
     x, padding = window.padded(x, float("-inf"))
     return functional.max_pool2d(x, window.kernel_shape, window.strides, padding, window.dilations, bool(ceil_mode))
 
 
 def average_pool(x: Tensor, *, ceil_mode: int = 0, count_include_pad: int = 0, **sliding: Any) -> Tensor:
-    """AveragePool of images."""
+    """Compute AveragePool of images; raises :class:`ModelError` for dilations, or uneven padding that is left out."""
     window = _Sliding(**sliding)
     if window.dilations != [1, 1]:
         raise ModelError(f"the ONNX operator AveragePool with dilations {window.dilations} is not supported")
@@ -110,7 +110,7 @@ def resize(
     nearest_mode: bytes = b"round_prefer_floor",
     **_: Any,
 ) -> Tensor:
-    """Resize of images."""
+    """Compute Resize of images; raises :class:`ModelError` for modes that torch does not have."""
     if sizes is not None and len(sizes):
         size = (int(sizes[-2]), int(sizes[-1]))
     else:
@@ -131,6 +131,6 @@ def resize(
 
 
 def upsample(x: Tensor, given: np.ndarray | None = None, *, scales: Any = None, mode: bytes = b"nearest") -> Tensor:
-    """Upsample, which Resize replaced."""
+    """Compute Upsample, which Resize replaced."""
     factors = np.asarray(scales if given is None else given)
     return resize(x, None, factors, mode=mode, coordinate_transformation_mode=b"asymmetric", nearest_mode=b"floor")

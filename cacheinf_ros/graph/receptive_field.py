@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How much of the input an output pixel depends on: what decides how far a change spreads."""
+"""Find out how much of the input an output pixel depends on, which decides how far a change propagates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Pair, Window
 
 Box = tuple[Pair, Pair]
-"""(first row, last row), (first column, last column)."""
+"""A rectangle of pixels: (first row, last row), (first column, last column)."""
 
 
 def receptive_field(graph: Graph, output: str) -> Pair:
-    """(height, width) in pixels of the part of the input that the middle pixel of a tensor depends on.
+    """Return (height, width) in pixels of the part of the input that the middle pixel of a tensor depends on.
 
-    Never more than the image; an upper bound where the image cuts windows.
+    That is never more than the image, and an upper bound where the image cuts windows off.
 
     Args:
         output: name of a tensor of the graph. One that is no feature map counts as one pixel.
@@ -35,7 +35,7 @@ def receptive_field(graph: Graph, output: str) -> Pair:
 
 
 def _needed(operator: Operator, position: int, box: Box, source: TensorSpec) -> Box:
-    """The box of an input that a box of the output is computed from."""
+    """Return the box of an input that a box of the output is computed from."""
     if isinstance(operator, (Global, GlobalMean)) or _size(source) == (1, 1):
         height, width = _size(source)
         return (0, height - 1), (0, width - 1)

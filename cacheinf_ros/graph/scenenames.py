@@ -18,12 +18,12 @@ _HIDDEN = 64
 
 
 def scenenames() -> nn.Module:
-    """The network, untrained."""
+    """Build the network, untrained."""
     return SceneNames(classes=_CLASSES)
 
 
 class SceneNames(nn.Module):
-    """[n, 3, height, width] -> [n, classes], logits.
+    """A classifier, [n, 3, height, width] -> [n, classes], logits.
 
     Attributes:
         trunk: local operators, [n, 3, height, width] -> [n, 64, height / 16, width / 16].
@@ -45,6 +45,6 @@ class SceneNames(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        """See the class."""
+        """Compute the logits, [n, classes], of images, float32 [n, 3, height, width]."""
         logits: Tensor = self.head(self.trunk(image))
         return logits

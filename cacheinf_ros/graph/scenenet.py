@@ -19,12 +19,12 @@ _INITIAL_LOGIT = -4.0
 
 
 def scenenet() -> nn.Module:
-    """The network, untrained."""
+    """Build the network, untrained."""
     return SceneNet(classes=_CLASSES)
 
 
 class SceneNet(nn.Module):
-    """[n, 3, height, width] -> [n, classes + 4, height / 8, width / 8].
+    """A detector, [n, 3, height, width] -> [n, classes + 4, height / 8, width / 8].
 
     Channels of the output: heat map of each class (logits); x and y of the centre within its cell (fraction of the
     stride); logarithm of the box's width and height over the stride.
@@ -42,8 +42,7 @@ class SceneNet(nn.Module):
         _start_silent(self.head[-1], classes)
 
     def forward(self, image: Tensor) -> Tensor:
-        """image: float32 [1, 3, height, width]."""
-        """See the class."""
+        """Compute the output, as the class describes it, of images, float32 [n, 3, height, width]."""
         near = self.near(self.down(self.fine(self.stem(image))))
         # fine position comes from the smaller neighbourhood, the shape from the larger one
         output: Tensor = self.head(torch.cat([near, self.far(near)], dim=1))
@@ -60,14 +59,13 @@ class Residual(nn.Module):
         self.activation = nn.ReLU()
 
     def forward(self, features: Tensor) -> Tensor:
-        """features: float32 [1, channels, height, width]."""
-        """[n, channels, h, w] -> the same shape."""
+        """Compute features of the same shape from features, float32 [n, channels, height, width]."""
         output: Tensor = self.activation(features + self.second(self.first(features)))
         return output
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """A convolution that keeps the size at stride 1, batch norm, ReLU."""
+    """Build a convolution that keeps the size at stride 1, followed by batch norm and ReLU."""
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False),
         nn.BatchNorm2d(outputs),

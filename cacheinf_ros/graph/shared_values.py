@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is made of a model once for all who run it, such as weights in another order."""
+"""Values that are derived from a model once for all who run it, such as weights in another order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Shared(Generic[T]):
     """A value, which is shared as long as somebody holds this object.
 
     Attributes:
-        source: of what it was made; kept, as it is known by its identity.
-        value: that was made.
+        source: what the value was made of; kept alive, as it is known by its identity.
+        value: value that was made.
     """
 
     __slots__ = ("__weakref__", "source", "value")
@@ -26,17 +26,17 @@ class Shared(Generic[T]):
 
 
 class SharedValues:
-    """May be used from several threads; what nobody holds any more is forgotten."""
+    """The shared values of a model, usable from several threads; a value that nobody holds any more is forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._values: WeakValueDictionary[tuple[int, Hashable], Shared[object]] = WeakValueDictionary()
 
     def get(self, source: object, kind: Hashable, make: Callable[[], T]) -> Shared[T]:
-        """What was made of this very object before, if somebody still holds that, else what ``make`` returns now.
+        """Return what was made of this very object before, if somebody still holds that, else what ``make`` returns.
 
         Args:
-            kind: what else ``make`` goes by.
+            kind: what else the result of ``make`` depends on.
         """
         with self._lock:
             shared = self._values.get((id(source), kind))
@@ -45,6 +45,6 @@ class SharedValues:
             return cast(Shared[T], shared)
 
     def held(self) -> list[tuple[Hashable, Shared[object]]]:
-        """What somebody holds now, each with its kind."""
+        """Return the values that somebody holds now, each with its kind."""
         with self._lock:
             return [(kind, shared) for (_, kind), shared in self._values.items()]

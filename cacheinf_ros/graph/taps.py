@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 OUTSIDE = -1
-"""Stands for a tap beside the image."""
+"""The index of a tap that lies outside the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,5 +27,5 @@ class AxisTaps:
 
     @property
     def out_size(self) -> int:
-        """Pixels of the output along this axis."""
+        """The number of pixels of the output along this axis."""
         return int(self.index.shape[0])

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""torchvision beside a CPU build of torch: its compiled operators do not load there, and no model needs them."""
+"""Import torchvision beside a CPU build of torch: its compiled operators do not load there, and no model needs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _definitions: list[torch.library.Library] = []
 
 
 def import_torchvision() -> ModuleType:
-    """torchvision, with the schemas of ``nms`` and ``qnms`` declared where its compiled part does not load.
+    """Import torchvision, with the schemas of ``nms`` and ``qnms`` declared where its compiled part does not load.
 
     Raises:
         ModelError: torchvision is not installed.
@@ -35,11 +35,12 @@ def import_torchvision() -> ModuleType:
 
 
 def _load_operators() -> bool:
-    """Load torchvision's compiled part, if it can be, before torchvision itself does: declaring what somebody has
-    declared already would end the process.
+    """Load torchvision's compiled part, if it can be, before torchvision itself does.
+
+    Declaring what somebody has declared already would end the process.
 
     Returns:
-        whether it was loaded.
+        Whether it was loaded.
     """
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:

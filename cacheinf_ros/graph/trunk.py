@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A network as a trunk and a head: the last linear layer, and everything before it.
+"""Split a network into a trunk and a head: the last linear layer, and everything before it, which is the trunk.
 
 The trunk's output, one vector of features per image, is what other heads can be trained on (MCDNN, section 5.2.1).
 """
@@ -15,16 +15,16 @@ from cacheinf_ros.graph.ir import Conv, GlobalMean, Graph, Operator, TensorSpec
 from cacheinf_ros.graph.window import Window
 
 FEATURES = "features"
-"""The output of a trunk: float32 [1, channels, 1, 1] or [1, channels]."""
+"""The name of the output of a trunk: float32 [1, channels, 1, 1] or [1, channels]."""
 _LOGITS = "logits"
 _POOLED = "features_mean"
 
 
 def last_layer(graph: Graph) -> Conv:
-    """The linear layer, or 1x1 convolution, that makes the graph's only output.
+    """Return the linear layer, or 1x1 convolution, that makes the graph's only output.
 
     Raises:
-        ModelError: there is none.
+        ModelError: there is no such layer.
     """
     made_by = {operator.output: operator for operator in graph.operators}
     last = made_by.get(graph.outputs[0][1])
@@ -39,7 +39,7 @@ def last_layer(graph: Graph) -> Conv:
 
 
 def trunk_graph(graph: Graph, tensor: str = "") -> Graph:
-    """What computes a tensor, with its mean over all pixels as the only output.
+    """Return the part of a graph that computes a tensor, whose mean over all pixels becomes the only output.
 
     Args:
         tensor: a feature map or vector; "": the input of :func:`last_layer`.
@@ -62,10 +62,10 @@ def trunk_graph(graph: Graph, tensor: str = "") -> Graph:
 
 
 def with_head(trunk: Graph, weight: torch.Tensor, bias: torch.Tensor) -> Graph:
-    """A trunk followed by a linear layer, whose values [1, classes] are the only output.
+    """Build a trunk followed by a linear layer, whose values [1, classes] are the only output.
 
     Args:
-        trunk: of :func:`trunk_graph`.
+        trunk: graph from :func:`trunk_graph`.
         weight: float32 [classes, channels].
         bias: float32 [classes].
 

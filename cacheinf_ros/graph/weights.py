@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a graph's parameters weigh."""
+"""Count the memory that a graph's parameters take."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cacheinf_ros.graph.ir import Graph, Int8Conv
 
 
 def weight_bytes(graph: Graph) -> int:
-    """How many bytes a graph's parameters take, each counted once: four, or one as a weight of an int8 convolution.
+    """Return the bytes of a graph's parameters, each counted once: four, or one as a weight of an int8 convolution.
 
-    Such weights are rounded when an engine starts. The floats are read no more then: of a graph that was kept they are
-    pages of a file, which the system takes back.
+    Such weights are rounded when an engine starts, and the floats are not read any more: those of a kept graph are
+    pages of a file, which the system reclaims.
     """
     tensors = {id(tensor): tensor for operator in graph.operators for tensor in _tensors(operator)}
     in_int8 = {id(operator.weight) for operator in graph.operators if isinstance(operator, Int8Conv)}

@@ -26,14 +26,14 @@ class WeightsOrigin(Enum):
 
 
 def origin_of_weights(card: ModelCard) -> WeightsOrigin:
-    """Tell from a user's card where the weights come from that it makes :func:`load_model` load."""
+    """Tell from a user's card where the weights come from that :func:`load_model` loads for it."""
     if card.weights or Path(card.factory).suffix in _HOLD_WEIGHTS:
         return WeightsOrigin.FILE
     return WeightsOrigin.RANDOM if card.factory.startswith("torchvision:") else WeightsOrigin.UNKNOWN
 
 
 def has_all_weights(graph: Any) -> bool:
-    """Whether an ``onnx.GraphProto`` holds all of its weights, and none of them lies in another file."""
+    """Tell whether an ``onnx.GraphProto`` holds all of its weights, and none of them lies in another file."""
     import onnx  # here: it takes a while, and other models do without
 
     return not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in graph.initializer)

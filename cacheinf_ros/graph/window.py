@@ -13,7 +13,7 @@ class Window:
     """A window that slides over an image; every pair is (y, x).
 
     Attributes:
-        padding: pixels before the first; how many follow the last one results from ``out_size``.
+        padding: pixels added before the first one; how many follow the last one results from ``out_size``.
     """
 
     in_size: Pair
@@ -31,7 +31,7 @@ class Window:
 
 
 def exact_border(window: Window) -> tuple[int, int, int, int]:
-    """(left, right, top, bottom): the padding with which there are exactly ``out_size`` outputs; negative: cropped."""
+    """Return the padding (left, right, top, bottom) for exactly ``out_size`` outputs; where negative, it crops."""
     amounts: list[int] = []
     for axis in (1, 0):
         reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1

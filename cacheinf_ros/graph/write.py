@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Writes a model as an exported program with its card, for :func:`load_model` to read anywhere."""
+"""Write a model as an exported program with its card, for :func:`load_model` to read anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_model(model: Model, card: Path) -> None:
     """Write a model: a card, and the network beside it with the same name, as ``.pt2``.
 
     Args:
-        card: a file, ``.yaml``; what results call the model stays as it is.
+        card: file of the card, ``.yaml``; the model's name in results stays as it is.
 
     Raises:
         ModelError: the model cannot be exported.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Starts nodes as processes, plays sources through them and keeps what they say, without ``ros2 launch``."""
+"""Starts nodes as processes, plays sources through them and records their messages, without ``ros2 launch``."""
 
 from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.harness.domains import private_domain
@@ -9,5 +9,5 @@ __all__ = [
     "Column", "NodeCommand", "NodeGroup", "NodeProcess", "ProcessError", "private_domain",
 ]  # fmt: skip
 
-# Importing these loads ROS or what reports need; whoever starts a node by this package does without.
+# Importing these loads ROS or what reports need; starting a node by this package needs neither.
 __all__ += ["fleet_demo", "fleet_demo_report", "playback", "result_bag", "soak", "soak_report"]

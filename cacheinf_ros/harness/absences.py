@@ -1,17 +1,17 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When a robot could not answer, whatever it did: its process was stopped, or its camera sent nothing."""
+"""The times in which a robot could not answer: its process was stopped, or its camera sent nothing."""
 
 from __future__ import annotations
 
 
 class Absences:
-    """Spans of time, which may overlap; seconds of any one clock."""
+    """Time spans, which may overlap, in seconds of any one clock."""
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []
 
     def add(self, begin_s: float, end_s: float) -> None:
-        """Add one."""
+        """Add a span."""
         self._spans.append((begin_s, end_s))
 
     def __or__(self, other: Absences) -> Absences:
@@ -20,7 +20,7 @@ class Absences:
         return both
 
     def within(self, begin_s: float, end_s: float) -> float:
-        """Return how many seconds of a span are covered by any of them."""
+        """Return how many seconds of a span are covered by any of the absences."""
         covered_s, until_s = 0.0, begin_s
         for first, last in sorted(self._spans):
             last = min(last, end_s)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is to be done at which time."""
+"""A list of functions to be called at given times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Entry:
 
 
 class Agenda:
-    """Calls functions in the order of their times, those of one time in the order in which they were added."""
+    """Calls functions in the order of their times; those of the same time in the order in which they were added."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -27,10 +27,10 @@ class Agenda:
         return bool(self._entries)
 
     def at(self, at_s: float, act: Callable[[], None]) -> None:
-        """Have a function called at a time, or as soon as possible after it; seconds of any one clock."""
+        """Schedule a function for a time, or as soon as possible after it, in seconds of any one clock."""
         heapq.heappush(self._entries, _Entry(at_s, next(self._numbers), act))
 
     def act(self, now_s: float) -> None:
-        """Call what is due by now; what these functions add is called too, where it is due."""
+        """Call all functions that are due, including those that they schedule for now or earlier."""
         while self._entries and self._entries[0].at_s <= now_s:
             heapq.heappop(self._entries).act()

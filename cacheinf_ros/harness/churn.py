@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which faults befall which machine, when, and for how long: drawn from a seed, so that a run can be repeated."""
+"""Draws which faults strike which machine, when, and for how long, from a seed, so that a run can be repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
 
 
 class Column(Enum):
-    """Whom a fault befalls: a column of the table of faults."""
+    """What a fault strikes: a column of the table of faults."""
 
     CAMERA = "camera"
     MATCHER = "matcher"
@@ -22,7 +22,7 @@ class Column(Enum):
 
 
 class ProcessFault(Enum):
-    """What befalls a process, or a link."""
+    """The faults of a process, or of a link."""
 
     KILLED = "killed"
     RESTARTED = "restarted"
@@ -32,7 +32,7 @@ class ProcessFault(Enum):
 
 
 class CameraFault(Enum):
-    """What befalls a frame of a camera, or the camera."""
+    """The faults of a frame of a camera, or of the camera itself."""
 
     LOST = "lost"
     LATE = "late"
@@ -55,24 +55,24 @@ class Visit(Enum):
 
     @property
     def is_refused(self) -> bool:
-        """Whether a server must refuse it a session, and say so."""
+        """Whether a server must refuse such a robot a session, and say so."""
         return self in (Visit.STRANGER, Visit.NEWER)
 
     @property
     def admitted(self) -> str:
-        """The name under which visits are counted that were given a session."""
+        """The name under which such visits are counted where they were given a session."""
         return f"{self.value}: had a session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One of a plan.
+    """One fault of a plan.
 
     Attributes:
-        at_s: since the start.
-        column: whom it befalls.
-        robot: whose matcher or inference; meaningless of server and link.
-        lasts_s: of a pause, or until a process that ended is started again.
+        at_s: seconds since the start.
+        column: what the fault strikes.
+        robot: number of the robot whose matcher or inference it strikes; meaningless for server and link.
+        lasts_s: how long a pause or cut lasts, or how long until a process that ended is started again.
     """
 
     at_s: float
@@ -95,11 +95,11 @@ def plan_process_faults(
     """Draw faults at random times (a Poisson process), in order of time.
 
     Args:
-        duration_s: in which they fall.
-        every_s: mean time between two.
-        robots: the numbers of those that something may befall.
-        matchers: of these, those whose matcher is a process of its own; half of what befalls them befalls that.
-        server_share, cut_share: the probabilities that it is the server, and that the link is cut.
+        duration_s: the time in which the faults fall.
+        every_s: mean time between two faults.
+        robots: numbers of the robots that faults may strike.
+        matchers: numbers of those robots whose matcher is a process of its own, which gets half of their faults.
+        server_share, cut_share: the probabilities that a fault strikes the server, and that it cuts the link.
     """
     rng = random.Random(seed)
     plan: list[Fault] = []
@@ -130,13 +130,13 @@ _OF_PROCESSES = [kind for kind in ProcessFault if kind is not ProcessFault.CUT]
 
 
 class CameraFaults:
-    """Draws what befalls each frame of one camera."""
+    """Draws the fault, if any, of each frame of one camera."""
 
     def __init__(self, seed: int, share: float) -> None:
-        """``share``: of the frames that something befalls."""
+        """Seed the draws; ``share``: share of the frames that have a fault."""
         self._random = random.Random(seed)
         self._share = share
 
     def draw(self) -> CameraFault | None:
-        """What befalls the next frame."""
+        """Return the next frame's fault; None: it has none."""
         return self._random.choice(list(CameraFault)) if self._random.random() < self._share else None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""ROS domains for nodes that are started to be asked something and that nobody else is to hear."""
+"""Reserves ROS domains for nodes that are started for a question and that nobody else is to hear."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from cacheinf_ros.errors import CacheinfError
 
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
-_DOMAINS = range(1, 101)  # above, their ports meet those that Linux hands out
+_DOMAINS = range(1, 101)  # ports of higher domains overlap Linux's ephemeral ports
 _FIRST_PORT, _PORTS, _UNICAST = 7400, 250, 10  # of DDS discovery (RTPS 2.5, 9.6.2.3): d0 is 0 for multicast
 
 
 @contextlib.contextmanager
 def private_domain() -> Iterator[int]:
-    """A reserved domain that does not leave this machine, for nodes that inherit this process' environment."""
+    """Reserve a domain that stays on this machine, for nodes that inherit this process' environment."""
     before = os.environ.get(_RANGE)
     os.environ[_RANGE] = "LOCALHOST"
     try:
@@ -34,10 +34,10 @@ def private_domain() -> Iterator[int]:
 
 @contextlib.contextmanager
 def reserved_domain() -> Iterator[int]:
-    """A ROS_DOMAIN_ID that nobody else on this machine uses.
+    """Yield a ROS_DOMAIN_ID that nobody else on this machine uses.
 
     Raises:
-        CacheinfError: all of them are in use.
+        CacheinfError: all domains are in use.
     """
     for domain in random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
@@ -53,7 +53,7 @@ def reserved_domain() -> Iterator[int]:
 
 @contextlib.contextmanager
 def _locked(domain: int) -> Iterator[None]:
-    """Against others who ask here too; the lock ends with the process, however that ends. Raises OSError."""
+    """Lock a domain against other users of this module; the lock ends with the process. Raises OSError if locked."""
     path = Path(tempfile.gettempdir()) / f"cacheinf_ros_domain_{domain}.lock"
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,6 +61,6 @@ def _locked(domain: int) -> Iterator[None]:
 
 
 def _refuse_if_heard(domain: int) -> None:
-    """Raises OSError if the first participant of the domain on this machine is there."""
+    """Raise OSError if the first participant of the domain on this machine is present."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", _FIRST_PORT + _PORTS * domain + _UNICAST))

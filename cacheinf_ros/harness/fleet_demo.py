@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots, gateways and a fleet on this machine, a node of which is killed: every frame must have one right result.
+"""Runs robots, gateways and a fleet on this machine, and kills a node: every frame must have one right result.
 
-The robots run in mode exact and reuse only blocks that are equal in every byte, so that every right result is that of
-dense execution.
+The robots run in exact mode and reuse only blocks that are equal in every byte, so that every right result equals that
+of dense execution.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PICTURES = 16
 _PATIENCE_S = 10.0
 _START_S = 240.0
 _BASE_NS = 10**15
-_TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
+_TOLERANCE = 1e-4  # of the largest value of an output: sums may be in another order
 _ENGINE: dict[str, Value] = {
     "mode": Mode.EXACT.value, "threads": 1, "same_bits": True, "outputs": "all", "max_output_bytes": 2**30,
 }  # fmt: skip
@@ -49,14 +49,14 @@ _TOPICS: dict[str, Value] = {"server.share_topic": "/frame_shares", "server.shar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoConfig:
-    """What to show.
+    """The settings of a demonstration.
 
     Attributes:
         rate: images per second of each robot.
-        phase_s: of each phase.
-        deadline_ms: after which a robot computes a frame alone.
-        cores: that each of the two Ray nodes claims to have.
-        planned: frames of all robots together, at least, while nodes are drained at the end; 0: none is.
+        phase_s: duration of each phase, in seconds.
+        deadline_ms: time after which a robot computes a frame alone.
+        cores: number of cores that each of the two Ray nodes claims to have.
+        planned: least number of frames, of all robots together, while nodes are drained at the end; 0: none is drained.
     """
 
     robots: int
@@ -92,7 +92,7 @@ class _Shown:
         return cls(pictures=pictures, right=right, dense_ms=float(np.median(took_ms)))
 
     def judge(self, heard: Heard) -> tuple[Fate, bool]:
-        """What a result is, and whether it is right in every bit."""
+        """Return what a result is, and whether it is right in every bit."""
         right = self.right[heard.stamp_ns % len(self.pictures)]
         if heard.error:
             return Fate.STATED, False
@@ -117,7 +117,7 @@ def run_demo(
     folder: Path,
     progress: Callable[[str], None] = lambda line: None,
 ) -> DemoReport:
-    """Run it.
+    """Run the demonstration.
 
     Args:
         domain: ROS domain of the nodes.
@@ -161,7 +161,7 @@ class _Demo:
         self._gateways: dict[str, int] = {}
 
     def start(self, group: NodeGroup, progress: Callable[[str], None]) -> None:
-        """Start gateways and robots, and film until every robot's frames are shared."""
+        """Start gateways and robots, and publish images until every robot's frames are shared."""
         config = self._config
         nodes = [
             group.start(gateway_command(config, number, self._machines.address)) for number in range(config.gateways)
@@ -182,7 +182,7 @@ class _Demo:
         progress("all robots share their frames")
 
     def run(self, progress: Callable[[str], None]) -> None:
-        """Go through all phases."""
+        """Run all phases."""
         seconds = self._config.phase_s
         self._film(seconds, Phase.STEADY)
         self._gateways = self._by_gateway
@@ -200,7 +200,7 @@ class _Demo:
             ledger.settle(time.monotonic() + 2 * _PATIENCE_S)
 
     def report(self) -> DemoReport:
-        """What came of it."""
+        """Return the results of the demonstration."""
         return DemoReport(
             robots=self._reports,
             sent=sum(ledger.sent for ledger in self._ledgers),
@@ -213,7 +213,7 @@ class _Demo:
         )
 
     def _drain(self, progress: Callable[[str], None]) -> None:
-        """Have another node, and let one after the other become empty until enough frames were sent meanwhile."""
+        """Add a node, then drain one node after another until it is empty and enough frames have been sent."""
         self._film(2.0, None, self._machines.add)
         until_frame = self._frame + -(-self._config.planned // self._config.robots)
         for full, other in itertools.cycle(itertools.permutations(self._machines.names)):
@@ -233,11 +233,11 @@ class _Demo:
         return dict(Counter(session.gateway for session in self._cluster.status().sessions))
 
     def _film(self, seconds: float, phase: Phase | None, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Publish each robot's images at its rate, one robot after the other, and hear results meanwhile.
+        """Publish each robot's images at its rate, one robot after another, and receive results meanwhile.
 
         Args:
-            meanwhile: to be done here, as Ray starts nodes in the main thread alone: robots film in another one until
-                that has ended, too.
+            meanwhile: is called in this thread, because Ray starts nodes in the main thread only; the images are
+                published in another thread, at least until it returns.
         """
         end = time.monotonic() + seconds
         is_done = threading.Event()
@@ -298,7 +298,7 @@ class _Demo:
 
 
 def gateway_command(config: DemoConfig, number: int, address: str) -> NodeCommand:
-    """A gateway."""
+    """Return the command that starts a gateway."""
     parameters = {**_ENGINE, **_TOPICS, "threshold": IDENTICAL, "model": config.model, "fleet": address}
     return NodeCommand(
         executable="server", name=f"gateway{number}", parameters={**parameters, "server.max_robots": 2 * config.robots}
@@ -306,7 +306,7 @@ def gateway_command(config: DemoConfig, number: int, address: str) -> NodeComman
 
 
 def robot_command(config: DemoConfig, number: int) -> NodeCommand:
-    """A robot, which has the server compute everything as long as there is one."""
+    """Return the command that starts a robot, which has the server compute everything as long as there is one."""
     return NodeCommand(
         executable="cached_inference",
         name=f"robot{number}",

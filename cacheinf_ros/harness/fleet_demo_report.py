@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a demonstration of a fleet has shown, beside what is required of it."""
+"""The results of a demonstration of a fleet, beside what is required."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from cacheinf_ros.harness.frame_ledger import Fate
 
-_BESIDE_MS = 100.0  # that a frame may take beside dense execution where its session was lost
+_BESIDE_MS = 100.0  # that a frame may take in addition to dense execution where its session was lost
 
 
 class Phase(Enum):
-    """What happened to the fleet when a frame was sent."""
+    """What happened to the fleet at the time when a frame was sent."""
 
     STEADY = "steady"
     KILLED = "a node was killed"
@@ -25,11 +25,11 @@ class Phase(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class RobotReport:
-    """What became of one robot's frames.
+    """The results of one robot's frames.
 
     Attributes:
         shared, alone, late: frames by phase: computed by the fleet, by the robot, and by the fleet but too late.
-        slowest_ms: of all its frames, by phase.
+        slowest_ms: latency of its slowest frame, by phase.
     """
 
     shared: Counter[Phase] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class RobotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A figure that may be so large at most."""
+    """A figure and its upper limit."""
 
     what: str
     found: float
@@ -48,21 +48,21 @@ class Requirement:
 
     @property
     def is_met(self) -> bool:
-        """Whether it is."""
+        """Whether the figure is within its limit."""
         return self.found <= self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What came of it.
+    """The results of a demonstration.
 
     Attributes:
-        sent: frames, all of which have to be answered.
-        same_bits: right results that equal those of dense execution in every bit.
-        dense_ms: of a frame that a robot computes densely and alone, before anything else runs.
-        gateways: sessions of each, before anything happens.
-        latencies_ms: of all frames, by phase.
-        counts: of the fleet, see :class:`~cacheinf_ros.fleet.status.FleetStatus`.
+        sent: number of frames, all of which have to be answered.
+        same_bits: number of right results that equal those of dense execution in every bit.
+        dense_ms: time of a frame that a robot computes densely and alone, before anything else runs.
+        gateways: number of sessions of each gateway, before anything happens.
+        latencies_ms: latencies of all frames, by phase.
+        counts: counts of the fleet, see :class:`~cacheinf_ros.fleet.status.FleetStatus`.
     """
 
     robots: list[RobotReport]
@@ -76,7 +76,7 @@ class DemoReport:
 
     @property
     def requirements(self) -> list[Requirement]:
-        """What is required, of the phases that there were."""
+        """The requirements of the phases that took place."""
         robots = self.robots
         found = [
             Requirement(what=f"frames {fate.value}", found=self.fates[fate], limit=0)
@@ -101,7 +101,7 @@ class DemoReport:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Give all of it for a JSON file."""
+        """All figures for a JSON file."""
         return {
             "requirements": [
                 {"what": each.what, "found": each.found, "limit": each.limit, "is_met": each.is_met}

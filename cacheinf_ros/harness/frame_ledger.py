@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What became of each frame that a camera sent: answered rightly, wrongly, with a stated error, or not at all.
+"""Records what became of each frame that a camera sent: answered rightly, wrongly, with an error, or not at all.
 
-Once all are settled, and nothing went wrong, the frames sent are as many as those of RIGHT, STATED, EXCUSED and UNOWED.
+Once all frames are settled, and nothing went wrong, the number of frames sent is the sum of the counts of RIGHT,
+STATED, EXCUSED and UNOWED.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ class Fate(Enum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether this must never happen, whatever befalls the machines."""
+        """Whether this must never happen, whatever fault strikes the machines."""
         return self in (Fate.WRONG, Fate.TWICE, Fate.UNASKED, Fate.MISSING)
 
 
 @dataclass(slots=True)
 class _Sent:
-    """A frame on its way.
+    """A frame that was sent and is not settled yet.
 
     Attributes:
-        at_s: when it was last sent.
-        answers: how many it may still have: one for each time that it was sent.
-        must: whether it must have one: its node was there and awake.
-        is_excused: whether it had to have one until it was excused.
+        at_s: when the frame was last sent.
+        answers: how many answers it may still get: one for each time that it was sent.
+        must: whether it must be answered, because its node was there and awake.
+        is_excused: whether it had to be answered until it was excused.
     """
 
     at_s: float
@@ -50,7 +51,7 @@ class _Sent:
 
     @property
     def fate(self) -> Fate:
-        """What becomes of it where it has no answer."""
+        """What becomes of the frame if it gets no answer."""
         return Fate.MISSING if self.must else Fate.EXCUSED if self.is_excused else Fate.UNOWED
 
 
@@ -58,18 +59,18 @@ class FrameLedger:
     """The frames of one camera, by stamp. For one thread at a time; times are seconds of any one clock.
 
     Attributes:
-        sent: how many frames were; one that was sent twice is one.
-        fates: how often each was seen. A frame that was sent twice may have two answers and needs one; what became of
-            one without an answer is settled when nobody waits for it any more.
-        missing: by log of the process that ran when that was found: how many frames had no answer.
+        sent: number of frames sent; one that was sent twice counts once.
+        fates: how often each fate occurred. A frame that was sent twice may have two answers and needs one; the fate of
+            a frame without an answer is settled when nobody waits for it any more.
+        missing: how many frames had no answer, by the log of the process that ran when that was found.
     """
 
     def __init__(self, patience_s: float, log: Callable[[], str] = lambda: "") -> None:
-        """Begin.
+        """Begin without frames.
 
         Args:
             patience_s: how long a frame may wait for its answer.
-            log: names that of the process that is to answer now.
+            log: returns the name of the log of the process that is to answer now.
         """
         self.sent = 0
         self.fates: Counter[Fate] = Counter()
@@ -81,14 +82,14 @@ class FrameLedger:
 
     @property
     def waiting(self) -> int:
-        """How many frames must have an answer and have none."""
+        """The number of frames that must be answered and are not yet."""
         return sum(frame.must and not frame.was_answered for frame in self._sent.values())
 
     def send(self, stamp_ns: int, at_s: float, *, must: bool) -> None:
-        """Note a frame that is sent; once more where it was sent before.
+        """Note that a frame is sent, or sent once more.
 
         Args:
-            must: whether it must be answered: not where its node is dead, starting or new to the camera.
+            must: whether it must be answered; it need not where its node is dead, starting or new to the camera.
         """
         frame = self._sent.get(stamp_ns)
         if frame is None:
@@ -98,7 +99,7 @@ class FrameLedger:
             frame.at_s, frame.answers = at_s, frame.answers + 1
 
     def answer(self, stamp_ns: int, at_s: float, fate: Fate) -> Fate:
-        """Note an answer and return what it is: ``fate`` (RIGHT, STATED, WRONG), another one, or one too many."""
+        """Note an answer and return its fate: ``fate`` (RIGHT, STATED, WRONG), AGAIN, or TWICE or UNASKED."""
         frame = self._sent.get(stamp_ns)
         if frame is None:
             fate = Fate.UNASKED
@@ -115,18 +116,18 @@ class FrameLedger:
         return fate
 
     def excuse(self) -> None:
-        """Excuse all frames that wait: their node was killed, or their camera restarted while it slept."""
+        """Excuse all frames that wait: their node was killed, or their camera restarted while the node was paused."""
         for frame in self._sent.values():
             if frame.must and not frame.was_answered:
                 frame.must, frame.is_excused = False, True
 
     def postpone(self, until_s: float) -> None:
-        """Let the patience with all frames that wait begin at a time: their node slept until then."""
+        """Restart the waiting time of all frames that wait at this time: their node was paused until then."""
         for frame in self._sent.values():
             frame.at_s = max(frame.at_s, until_s)
 
     def settle(self, now_s: float) -> int:
-        """Forget frames that nobody waits for any more; returns how many of them were missing."""
+        """Forget frames that nobody waits for any more; return how many of them were missing."""
         overdue = [stamp for stamp, frame in self._sent.items() if now_s - frame.at_s > self._patience_s]
         frames = [self._sent.pop(stamp) for stamp in overdue]
         fates = Counter(frame.fate for frame in frames if not frame.was_answered)
@@ -135,7 +136,7 @@ class FrameLedger:
         return fates[Fate.MISSING]
 
     def recovered(self, since_s: float) -> tuple[float, float] | None:
-        """When the first frame after a time that was answered rightly was sent, and answered; None: none was yet."""
+        """Return when the first frame sent after a time and answered rightly was sent and answered; None: none yet."""
         right = [(answered, sent) for sent, answered in self._right if sent >= since_s]
         answered, sent = min(right, default=(None, None))
         return None if answered is None or sent is None else (sent, answered)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A disk without room, for processes that keep files and logs there."""
+"""Provides a full disk for processes that keep files and logs on it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PAGE = 4096
 
 @contextlib.contextmanager
 def full_disk(folder: Path) -> Iterator[Mapping[str, str]]:
-    """Variables with which a process keeps its files where nothing can be written, while the context lasts.
+    """Yield environment variables that make a process keep its files where nothing can be written, within the context.
 
-    Where this process may mount, that is a disk of one page that is full, for the logs of ROS too; elsewhere a file
-    stands where the folder of kept files would be.
+    Where this process may mount, that is a full disk of one page, for ROS logs too; elsewhere a file stands where the
+    folder of kept files would be.
 
     Args:
-        folder: is made, and holds the disk.
+        folder: the mount point of the disk; it is created.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mounted = ["mount", "-t", "tmpfs", "-o", f"size={_PAGE}", "tmpfs", str(folder)]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Plays a source through running nodes and collects what they said, without ``ros2 launch``."""
+"""Plays a source through running nodes and collects their messages, without ``ros2 launch``."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from cacheinf_ros.nodes.recorder import Recorded, RecordedMap, RecordedPromise, 
 from cacheinf_ros.pipeline import PREPARING, MapUpdate, wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
-"""A replayed source counts its own time, from one second on (see the replay node's parameter ``stamp``)."""
+"""The stamp of a replayed source's first frame: its time begins at one second (see replay's parameter ``stamp``)."""
 FIRST_FRAMES = 3
-"""Frames with which bounded mode begins to prepare its dense backends."""
+"""The number of frames that make bounded mode begin to prepare its dense backends."""
 IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"
-_FAR = 1000  # frames that wait: a recording loses none
-_UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not introduced yet
-_SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
-_QUIET_S = 10.0  # without a new result after the source has ended: the nodes are done
+_FAR = 1000  # queue size with which no frame of a recording is lost
+_UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not discovered yet
+_SETTLE_S = 4.0  # every 3 s Fast DDS repeats what a late participant has missed
+_QUIET_S = 10.0  # without a new result after the source has ended, the nodes are done
 _POLL_S = 0.2
 _PREPARED_S = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What the nodes said about one source.
+    """The messages of the nodes about one source.
 
     Attributes:
-        published: images that the replay node published.
-        accepted: images that the inference node began to work on, by its own count.
-        dropped: images that were replaced before that.
-        results: one per accepted image, in order of arrival.
+        published: number of images that the replay node published.
+        accepted: number of images that the inference node began to work on, by its own count.
+        dropped: number of images that newer ones replaced before that.
+        results: the results, one per accepted image, in order of arrival.
         links: cache maps by the stamp of their frame, where the recorder listens to them.
-        class_maps, promises: see :class:`Recorder`, where it listens to them.
+        class_maps, promises: see :class:`Recorder`; empty where it does not listen to them.
     """
 
     published: int
@@ -50,20 +50,20 @@ class Played:
 
     @property
     def unanswered(self) -> int:
-        """Accepted images without a result."""
+        """The number of accepted images without a result."""
         return max(0, self.accepted - len(self.results))
 
 
 def params_file() -> Path:
-    """The parameters that the launch files use too."""
+    """Return the path of the parameters that the launch files use too."""
     return share_folder() / "config" / "cacheinf.yaml"
 
 
 def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | float | str]:
-    """Parameters of matcher and inference nodes that are to lose no frame of a recording, and no output.
+    """Return parameters for matcher and inference nodes that are to lose no frame of a recording, and no output.
 
-    A publisher may know of a subscriber seconds before that one knows of it, and DDS delivers what is published in
-    between on latched topics only.
+    A publisher may know of a subscriber seconds before the subscriber knows of it; what is published in between is
+    delivered on latched topics only.
     """
     ends = (
         (IMAGE_TOPIC, "subscription"),
@@ -82,16 +82,16 @@ def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | f
 
 
 def kept_for_recorder(*topics: str) -> dict[str, int]:
-    """Parameters of a node that lets messages on these topics (full names) wait for the recorder.
+    """Return parameters with which a node's messages on these topics (full names) wait for the recorder.
 
-    After a slow frame those that wait are answered at once where the last answer still stands: more messages, and of
-    megabytes where outputs are sent, than a busy machine delivers before the usual few are replaced.
+    After a slow frame, the frames that wait are answered at once where the last answer still stands. On a busy machine,
+    so many messages, of megabytes where outputs are sent, would exceed the usual queue before they are delivered.
     """
     return {f"qos_overrides.{topic}.publisher.depth": _FAR for topic in topics}
 
 
 def await_backends(recorder: Recorder, process: NodeProcess) -> None:
-    """Wait until a node in mode bounded has prepared its dense backends: before that its frames are slow.
+    """Wait until a node in bounded mode has prepared its dense backends, because before that its frames are slow.
 
     Raises:
         ProcessError: it takes too long.
@@ -116,11 +116,11 @@ def play(
 
     Args:
         group: where the replay process is started.
-        recorder: listens since before.
-        node: name of the node whose counts are taken: inference or cached_inference.
-        subscribers: how many nodes take the images.
-        rate: images per second; 0: the source's own.
-        frames: at most; 0: all.
+        recorder: a recorder that is listening already.
+        node: name of the node whose counts are used: inference or cached_inference.
+        subscribers: how many nodes subscribe to the images.
+        rate: images per second; 0: the source's own rate.
+        frames: number of images to play at most; 0: all.
         progress: called with the number of results so far.
 
     Raises:
@@ -168,7 +168,7 @@ def play(
 def _await_results(
     recorder: Recorder, published: int, workers: list[NodeProcess], progress: Callable[[int], None]
 ) -> None:
-    """Until there are as many results as images, or none has come for a while."""
+    """Wait until there are as many results as images, or none has come for a while."""
     seen = -1
     while seen < min(published, len(recorder.results)) or seen < 0:
         seen = len(recorder.results)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Changes of ``server.policy`` of robots that work, as a user of rqt makes them: places at the server change hands."""
+"""Changes ``server.policy`` of working robots, as a user of rqt does, so that the server's places change hands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DONE = "done"
 
 
 class PolicyChanges:
-    """Changes the policy of robots drawn at random.
+    """Changes the policy of randomly drawn robots.
 
     Attributes:
-        answers: how many nodes answered :data:`DONE`, or why they refused.
+        answers: how often nodes answered :data:`DONE`, or refused for which reason.
     """
 
     def __init__(self, station: RobotStation, robots: Sequence[SoakedRobot], seed: int) -> None:
@@ -28,7 +28,7 @@ class PolicyChanges:
         self._random = random.Random(seed)
 
     def change(self) -> None:
-        """Change one; where that robot does not work at present, nothing happens."""
+        """Change the policy of one robot; nothing happens where it does not work at present."""
         robot, policy = self._random.choice(self._robots), self._random.choice(list(OffloadPolicy))
         if robot.is_up:
             self._station.tune(f"/{robot.full_name}", "server.policy", policy.value, self._count)

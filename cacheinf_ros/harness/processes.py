@@ -27,7 +27,7 @@ from cacheinf_ros.pipeline import wait_until
 
 _READY = "ready"
 _CANNOT_START = 2
-"""Exit code of a node that has said why in one line."""
+"""The exit code of a node that cannot start and has said why in one line."""
 _FATAL = re.compile(r"^\[FATAL\] \[[\d.]+\] .*?: (.+)$", re.MULTILINE)
 _START = Path(__file__).with_name("start_node.py")
 
@@ -38,18 +38,18 @@ class ProcessError(CacheinfError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCommand:
-    """What to start.
+    """The command that starts a node.
 
     Attributes:
         executable: matcher, inference, cached_inference, catalog_inference, server or replay; or a module whose
             ``main`` runs another node.
-        name: of the node; empty: the executable's own. Parameter files address nodes by it.
-        namespace: of the node.
+        name: name of the node, by which parameter files address it; empty: the executable's own.
+        namespace: namespace of the node.
         parameters: override what is in ``params_file``.
         params_file: YAML file of parameters.
         remappings: topic names, from -> to.
-        log_level: debug, info, warn, error.
-        environment: variables that differ from ours.
+        log_level: debug, info, warn or error.
+        environment: environment variables that differ from this process' own.
         cameras: full names of image topics, for each of which cached_inference makes a node.
     """
 
@@ -64,7 +64,7 @@ class NodeCommand:
     cameras: Sequence[str] = ()
 
     def line(self) -> list[str]:
-        """The command line."""
+        """Return the words of the command line."""
         words = [sys.executable, "-S", "-P", str(_START), self.executable]
         words += ["--cameras", *self.cameras] if self.cameras else []
         words += ["--ros-args", "--log-level", self.log_level]
@@ -84,11 +84,11 @@ class NodeProcess:
     def __init__(
         self, command: NodeCommand, *, log: Path, domain: int | None = None, prefix: Sequence[str] = ()
     ) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
             domain: ROS_DOMAIN_ID, where it is not the caller's own.
-            prefix: words before the command line, such as ``ip netns exec NAME``.
+            prefix: words to put before the command line, such as ``ip netns exec NAME``.
         """
         self.command = command
         self.log = log
@@ -96,7 +96,7 @@ class NodeProcess:
         if domain is not None:
             environment["ROS_DOMAIN_ID"] = str(domain)
         with log.open("w", encoding="utf-8") as output:
-            # a session of its own: Ctrl-C in the terminal reaches us, and we end the nodes in order
+            # a session of its own: Ctrl-C in the terminal reaches this process only, which ends the nodes in order
             self._process = subprocess.Popen(
                 [*prefix, *command.line()], stdout=output, stderr=subprocess.STDOUT, env=environment,
                 start_new_session=True,
@@ -104,21 +104,21 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Which process ID it has."""
+        """The process ID."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.poll()
 
     @property
     def output(self) -> str:
-        """What it has logged so far."""
+        """What the process has logged so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Wait until the node takes frames; :class:`ProcessError` with its output where it does not."""
+        """Wait until the node takes frames; raises :class:`ProcessError` with its output where it does not."""
         wait_until(lambda: self.is_ready or self.exit_code is not None, timeout_s)
         if not self.is_ready:
             code = self.exit_code
@@ -129,23 +129,23 @@ class NodeProcess:
             raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
 
     def wait(self, timeout_s: float) -> int:
-        """Wait until it ends by itself; returns the exit code."""
+        """Wait until the process ends by itself; returns the exit code, raises :class:`ProcessError` at a timeout."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise ProcessError(f"{self.command.executable} did not end within {timeout_s:g} s") from None
 
     def interrupt(self) -> None:
-        """Ask it to end, as Ctrl-C would; does nothing where it has ended."""
+        """Ask the process to end, as Ctrl-C would; does nothing where it has ended."""
         self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End the process at once, as a crash would."""
         self._process.kill()
         self._process.wait()
 
     def stop(self, timeout_s: float = 10.0) -> int:
-        """Interrupt it, kill it where that does not help; returns the exit code."""
+        """Interrupt the process, and kill it where that does not help; returns the exit code."""
         self.interrupt()
         try:
             return self._process.wait(timeout_s)
@@ -155,7 +155,7 @@ class NodeProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has said that it takes frames."""
+        """Whether the node has said that it takes frames."""
         return any(line.endswith(f": {_READY}") for line in self.output.splitlines())
 
 
@@ -163,7 +163,7 @@ class NodeGroup:
     """Node processes that are stopped together; use as a context manager."""
 
     def __init__(self, folder: Path, *, domain: int | None = None, prefix: Sequence[str] = ()) -> None:
-        """Prepare.
+        """Begin without processes.
 
         Args:
             folder: receives one log file per process.
@@ -178,17 +178,17 @@ class NodeGroup:
         """Start a node, without waiting until it is ready."""
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
-        with _signals_deferred():  # or the process would run on, unknown to us
+        with _signals_deferred():  # or the process might run on without being in the list
             process = self.started(command, log)
             self.processes.append(process)
         return process
 
     def started(self, command: NodeCommand, log: Path) -> NodeProcess:
-        """A new process of this group, whose output goes to ``log``; who starts nodes in another way overrides it."""
+        """Return a new process of this group that logs to ``log``; override it to start nodes in another way."""
         return NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
 
     def stop(self) -> None:
-        """Stop all, together: unloading a framework takes seconds."""
+        """Stop all processes at the same time, because unloading a framework takes seconds."""
         for process in self.processes:
             process.interrupt()
         for process in self.processes:
@@ -203,7 +203,7 @@ class NodeGroup:
 
 @contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """A signal to end us takes effect when this is left; only the main thread ever sees one."""
+    """Defer signals that would end this process until the context is left; only the main thread sees signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -221,5 +221,5 @@ def _signals_deferred() -> Iterator[None]:
 
 
 def _yaml(value: Value) -> str:
-    """A parameter value as YAML that keeps its type: 20.0 stays a float, "1" a string."""
+    """Return a parameter value as YAML that keeps its type: 20.0 stays a float, "1" a string."""
     return ".inf" if value == math.inf else json.dumps(value)

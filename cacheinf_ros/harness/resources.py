@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What processes hold over time: memory, threads, file descriptors, and whether that grows."""
+"""Samples what processes hold over time (memory, threads, file descriptors), and finds whether that grows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import psutil
 from numpy.typing import ArrayLike
 from scipy.stats import linregress
 
-_WARM_UP = 0.25  # of a process' life: caches and pools fill
+_WARM_UP = 0.25  # share of a process' life in which caches and pools fill
 _MB = 1e6
 _S_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How a process changed between the end of its warm-up and its end.
+    """The change of a process between the end of its warm-up and its end.
 
     Attributes:
-        name: of the process.
+        name: name of the process.
         lived_s: for how long it was watched.
-        memory_mb: resident, at the end.
+        memory_mb: resident memory at the end.
         memory_mb_per_hour: slope of a straight line through the resident memory after warm-up.
-        threads, descriptors: (least, most) after warm-up.
-        threads_per_hour, descriptors_per_hour: slopes of straight lines through them.
+        threads, descriptors: (least, most) of their numbers after warm-up.
+        threads_per_hour, descriptors_per_hour: slopes of straight lines through these numbers.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Slope:
     """A straight line through samples after warm-up.
 
     Attributes:
-        samples: how many.
-        per_hour: of the samples' unit.
-        error_per_hour: its standard error, were the samples independent.
+        samples: number of samples.
+        per_hour: slope, in the samples' unit per hour.
+        error_per_hour: standard error of the slope, assuming independent samples.
     """
 
     samples: int
@@ -69,12 +69,12 @@ class ResourceWatch:
         self._watched: list[_Watched] = []
 
     def watch(self, name: str, pid: int) -> None:
-        """Sample this process too."""
+        """Begin to sample a process."""
         with contextlib.suppress(psutil.NoSuchProcess):
             self._watched.append(_Watched(name=name, process=psutil.Process(pid)))
 
     def sample(self, now_s: float) -> None:
-        """Note what each process that runs holds now."""
+        """Record what each running process holds now."""
         for watched in self._watched:
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process = watched.process
@@ -91,7 +91,7 @@ class ResourceWatch:
         return None
 
     def save(self, path: Path) -> None:
-        """Write all samples: a line for each, with process, seconds, resident bytes, threads and descriptors."""
+        """Write all samples, one per line: process, seconds, resident bytes, threads and descriptors."""
         with path.open("w", encoding="utf-8") as file:
             file.write("process,seconds,resident_bytes,threads,descriptors\n")
             for watched in self._watched:
@@ -101,13 +101,13 @@ class ResourceWatch:
                 )
 
     def growth(self, least_s: float) -> list[Growth]:
-        """The growth of each process that lived for at least so long."""
+        """Return the growth of each process that lived for at least so long."""
         lives = [(each.name, np.array(each.samples)) for each in self._watched if len(each.samples) > 1]
         return [growth_of(name, samples) for name, samples in lives if samples[-1, 0] - samples[0, 0] >= least_s]
 
 
 def slope_of(times_s: ArrayLike, values: ArrayLike) -> Slope | None:
-    """Fit a line to samples in order of time, but for those of the warm-up; None: fewer than three are left."""
+    """Fit a line to samples in order of time, except those of the warm-up; None: fewer than three are left."""
     times, held = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
     is_warm = _is_warm(times)
     if is_warm.sum() < 3:

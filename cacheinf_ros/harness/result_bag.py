@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Writes results as an MCAP bag that carries the definitions of our messages, so that any tool can read it."""
+"""Writes results as an MCAP bag that carries the definitions of its messages, so that any tool can read it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def write_results(folder: Path, topic: str, results: Iterable[tuple[int, bytes]]
     """Write a bag, replacing the one that an earlier run left.
 
     Args:
-        folder: of the bag.
-        topic: name of the topic in it.
-        results: (time in nanoseconds, InferenceResult in CDR).
+        folder: folder of the bag.
+        topic: name of the topic in the bag.
+        results: pairs of the time in nanoseconds and an InferenceResult in CDR.
     """
     typestore = get_typestore(Stores.LATEST)
     definition = (share_folder() / "msg" / "InferenceResult.msg").read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Moments in which nobody is at the server: what it holds then does not depend on how many robots it works for."""
+"""Has all robots leave the server now and then: what it holds then does not depend on how many robots it serves."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot
     from cacheinf_ros.nodes.robot_station import RobotStation
 
-_EMPTY_S = 4.0  # diagnostics come every second, and memory goes back a second after the last session's thread has ended
-_LONGEST_S = 45.0  # robots that were killed are forgotten after a while, others start
+_EMPTY_S = 4.0  # diagnostics come every second, and memory is freed a second after the last session's thread has ended
+_LONGEST_S = 45.0  # killed robots are forgotten after a while only, and others are still starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What the server held while nobody was there.
+    """The memory of the server while no robot was there.
 
     Attributes:
-        at_s: by the clock that was given.
-        pid: of the server's process.
-        resident_bytes: of its memory.
+        at_s: time of the measurement, by the caller's clock.
+        pid: process ID of the server.
+        resident_bytes: resident memory of the server.
     """
 
     at_s: float
@@ -36,12 +36,12 @@ class Rest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """What became of the server's processes.
+    """The results of the server's processes.
 
     Attributes:
-        sessions: that one process began, at most.
-        rests: what they held in moments in which nobody was there.
-        missed_rests: how many of these moments did not come.
+        sessions: the largest number of sessions that one process began.
+        rests: what the processes held while no robot was there.
+        missed_rests: how many rests did not come about.
     """
 
     sessions: int = 0
@@ -50,7 +50,7 @@ class ServerReport:
 
     @property
     def growth(self) -> Slope | None:
-        """How what the process with most rests held then grew after warm-up, bytes; None: too few rests for it."""
+        """The slope of resident bytes over the rests of the process that has most, after warm-up; None: too few."""
         rests = of_one_process(self.rests)
         return slope_of([rest.at_s for rest in rests], [rest.resident_bytes for rest in rests])
 
@@ -59,8 +59,8 @@ class ServerRests:
     """Has all robots compute alone for a moment now and then, and notes what the server holds when all have left.
 
     Attributes:
-        found: one for each moment that came.
-        missed: how many did not come within 45 s.
+        found: the rests that came about.
+        missed: how many rests did not come about within 45 s.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class ServerRests:
         robots: Sequence[SoakedRobot],
         policies: Sequence[str],
     ) -> None:
-        """Prepare.
+        """Begin without a rest.
 
         Args:
             resources: watches the server, by its full name.
-            policies: ``server.policy`` of each robot, which it has again after a rest.
+            policies: ``server.policy`` of each robot, which is restored after a rest.
         """
         self.found: list[Rest] = []
         self.missed = 0
@@ -88,15 +88,15 @@ class ServerRests:
 
     @property
     def is_on(self) -> bool:
-        """Whether robots are to stay away now."""
+        """Whether robots are to stay away from the server now."""
         return self._began_s is not None
 
     def begin(self, now_s: float) -> None:
-        """Have all robots leave; :meth:`poll` is to be called until the rest is over."""
+        """Begin a rest, in which all robots leave; call :meth:`poll` until it is over."""
         self._began_s, self._empty_since_s = now_s, None
 
     def poll(self, now_s: float) -> bool:
-        """Send away who is there, note what the server holds if nobody is; returns whether the rest goes on."""
+        """Send robots away, and note what the server holds once none is there; returns whether the rest goes on."""
         if self._began_s is None:
             return False
         for robot in self._policies:
@@ -133,7 +133,7 @@ class ServerRests:
 
 
 def of_one_process(rests: Sequence[Rest]) -> list[Rest]:
-    """Return those of the process that has most of them."""
+    """Return the rests of the process that has most of them."""
     if not rests:
         return []
     ((pid, _),) = Counter(rest.pid for rest in rests).most_common(1)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots that share a server for hours while processes, cameras and visitors misbehave; every result is checked.
+"""Runs robots that share a server for hours while processes, cameras and visitors misbehave, and checks every result.
 
-What is expected of each frame follows from its picture alone: the nodes run in mode exact, and only blocks that are
+The right answer to each frame follows from its picture alone: the nodes run in exact mode, and only blocks that are
 equal in every byte are reused, so that every right result is that of dense execution.
 """
 
@@ -59,17 +59,17 @@ def soak(
     progress: Callable[[str], None] = lambda line: None,
     make_group: Callable[..., NodeGroup] = NodeGroup,
 ) -> SoakReport:
-    """Run it.
+    """Run the soak test.
 
     Args:
         domain: ROS domain of the nodes.
         folder: receives the processes' logs.
         progress: takes a line now and then.
-        make_group: of what starts the nodes.
+        make_group: makes the group that starts the nodes.
 
     Raises:
         ProcessError: a node does not start.
-        LinkError: what carries packets between the nodes has ended.
+        LinkError: the relay that carries packets between the nodes has ended.
     """
     relay = Relay(domain)
     relay.faults = Faults(config.seed, config.rates.link_share, KINDS)
@@ -136,7 +136,7 @@ class _Soak:
         self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
 
     def start(self) -> None:
-        """Start all processes; cameras begin when all are there."""
+        """Start all processes; cameras begin when all of them are up."""
         for node in self._nodes:
             node.start()
         deadline = time.monotonic() + _START_S
@@ -147,7 +147,7 @@ class _Soak:
         """Send frames and faults until the time is over or there were enough, then wait for the last results.
 
         Args:
-            samples: file that receives what each process held, every now and then.
+            samples: file that regularly receives what each process held.
         """
         began = said = time.monotonic()
         self._end = began + self._config.duration_s
@@ -168,7 +168,7 @@ class _Soak:
         self._resources.save(samples)
 
     def report(self) -> SoakReport:
-        """What came of it so far."""
+        """Return the results so far."""
         return SoakReport(
             sent=sum(robot.ledger.sent for robot in self._robots),
             fates=self._counted,
@@ -199,7 +199,7 @@ class _Soak:
 
     @property
     def _of_columns(self) -> Counter[Column]:
-        """How many faults befell each so far of those whom any can befall."""
+        """The number of faults so far in each column that can have any."""
         columns = self._config.rates.columns(self._befallible, self._matchers)
         counts = Counter(dict.fromkeys(columns, 0))
         for (column, _), count in self._all_injected.items():
@@ -208,7 +208,7 @@ class _Soak:
 
     @property
     def _befallible(self) -> range:
-        """The robots whose processes something may befall."""
+        """The numbers of the robots whose processes may have faults."""
         return range(1, self._config.robots)
 
     def _plan(self, began: float) -> None:
@@ -241,7 +241,7 @@ class _Soak:
         self._agenda.act(now)
         for node in self._nodes:
             node.look(now)
-        with contextlib.suppress(queue.Empty):  # there is nothing more to judge now
+        with contextlib.suppress(queue.Empty):  # raised when there is nothing more to judge now
             self._judge(*self._heard.get(timeout=_TICK_S))
             while True:
                 self._judge(*self._heard.get_nowait())
@@ -256,7 +256,7 @@ class _Soak:
         robot.ledger.answer(heard.stamp_ns, heard.at_s, fate)
 
     def _again(self, after_s: float, act: Callable[[], None]) -> None:
-        """Do something once more, unless the time is over by then."""
+        """Schedule something once more, unless the time is over by then."""
         at_s = time.monotonic() + after_s
         if at_s < self._end:
             self._agenda.at(at_s, act)

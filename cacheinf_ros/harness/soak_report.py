@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a soak test is to do, and what came of it."""
+"""The settings of a soak test, and its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.harness.server_rests import ServerReport
 
 
 class FaultRates(Config):
-    """How often what goes wrong."""
+    """The frequency of each kind of fault."""
 
     fault_every_s: float = setting(5.0, "mean time between faults of processes, s", low=0.1)
     server_share: float = setting(0.2, "of these, what befalls the server", low=0, high=1)
@@ -25,11 +25,11 @@ class FaultRates(Config):
     faults: int = setting(0, "end after so many in each column; 0: do not", low=0)
 
     def columns(self, robots: Collection[int], matchers: Collection[int]) -> list[Column]:
-        """Whom anything can befall: the server always, as guests come that it must refuse.
+        """Return the columns that can have faults: always that of the server, because it must refuse some visitors.
 
         Args:
-            robots: the numbers of those whose processes something may befall; where there are none, the server has it.
-            matchers: the numbers of those whose matcher is a process of its own.
+            robots: numbers of the robots whose processes may have faults; where there are none, the server has them.
+            matchers: numbers of the robots whose matcher is a process of its own.
         """
         of_robots = bool(robots) and self.server_share + self.cut_share < 1
         can_befall = {
@@ -44,22 +44,22 @@ class FaultRates(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakConfig:
-    """What to do.
+    """The settings of a soak test.
 
     Attributes:
-        duration_s: with faults; starting and ending come on top.
-        robots: how many, each a node with a camera of its own; nothing befalls the process of the first.
-        slots: robots that the server has room for.
+        duration_s: time with faults; starting and ending come on top.
+        robots: number of robots, each a node with a camera of its own; the process of the first has no faults.
+        slots: number of robots that the server has room for.
         rate: images per second of each camera.
-        model, source: what the robots run, and see.
-        policy: server.policy of the robots; "all": they take turns.
-        seed: of all that is random.
-        rates: of faults.
+        model, source: what the robots run, and what their cameras show.
+        policy: server.policy of the robots; "all": the robots get all policies in turn.
+        seed: seed of everything random.
+        rates: rates of faults.
         visit_every_s: mean time between robots that only greet the server.
-        tune_every_s: mean time between changes of server.policy of a robot that works, where policy is "all"; 0: nobody
-            changes them.
+        tune_every_s: mean time between changes of the server.policy of a working robot, where policy is "all"; 0: there
+            are none.
         rest_every_s: time between moments in which all robots leave the server, so that what it holds can be compared;
-            0: they do not.
+            0: there are none.
         patience_s: how long a frame may wait for its result.
     """
 
@@ -80,25 +80,25 @@ class SoakConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakReport:
-    """What came of it.
+    """The results of a soak test.
 
     Attributes:
-        sent: how many frames were.
-        fates: of these; answers that are another one, or one too many, come on top.
-        missing: how many of them were by process, as its log is called.
-        injected: how often each kind of fault befell whom.
-        visits: how those went that only greeted: how many had a session, by kind.
-        tuned: how often a robot's policy was changed, by what it answered.
-        where: where frames were computed.
-        recovery_s: faults as "server: killed", and seconds to the next right result of each robot that one concerns:
-            from the fault; of what befalls its own process from when that is up again. Seconds in which its process is
-            stopped, or its camera sends nothing, do not count.
-        starts_s: how long robots' processes took from their start until images reach them and results are heard.
-        growth: of the processes that lived for at least a quarter of the time.
-        diagnostics: how many values each node reported, at most.
-        server: what became of the server.
-        deaths: what ended without being asked to, or with a code other than 0, and its last line.
-        tracebacks: names of the logs that have one.
+        sent: number of frames sent.
+        fates: how often each fate occurred; further answers to the same frame come on top of the number of frames.
+        missing: number of frames without an answer by process, named by its log.
+        injected: number of faults by column and kind.
+        visits: how the visits of robots went that only greeted, such as how many had a session, by kind.
+        tuned: how often a robot's policy was changed, by what the robot answered.
+        where: how many frames were computed where.
+        recovery_s: faults, such as "server: killed", and the seconds until the next right result of each robot that is
+            concerned. They count from the fault; for a fault of the robot's own process, from when that is up again.
+            Time in which its process is stopped, or its camera sends nothing, does not count.
+        starts_s: seconds from the start of a robot's process until images reach it and its results are received.
+        growth: growth of the processes that lived for at least a quarter of the time.
+        diagnostics: the largest number of values that each node reported.
+        server: results of the server's processes.
+        deaths: processes that ended without being asked to, or with an exit code other than 0, and their last lines.
+        tracebacks: names of the logs that contain a traceback.
     """
 
     sent: int

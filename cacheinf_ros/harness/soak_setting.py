@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a soak's nodes are started with, what they are shown, and what they must answer."""
+"""The commands of a soak test's nodes, the pictures that cameras show, and the right answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from cacheinf_ros.sources import decode_picture, open_source
 
 SHARE_TOPIC, ANSWER_TOPIC = "/frame_shares", "/frame_shared"
 ALL_POLICIES = "all"
-"""In place of a policy: robots take turns."""
+"""The value in place of a policy with which the robots get all policies in turn."""
 _PICTURES = 16
-_LOSSLESS = 1000  # frames that wait in a node
-_DEADLINE_MS = 1000.0  # a server that is gone costs one frame so much; many processes share a few cores
-_TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
+_LOSSLESS = 1000  # queue size of a node, with which no frame is lost
+_DEADLINE_MS = 1000.0  # the cost of a server that is gone, for one frame; long, as many processes share a few cores
+_TOLERANCE = 1e-4  # of the largest value of an output: sums may be in another order
 _ENGINE: dict[str, Value] = {"mode": Mode.EXACT.value, "threads": 1, "outputs": "all", "max_output_bytes": 2**30}
 _MATCHING: dict[str, Value] = {"threshold": IDENTICAL}
 _CAMERA: dict[str, Value] = {"image_topic": "camera/image", "image_reliability": "reliable", "queue_size": _LOSSLESS}
@@ -39,13 +39,13 @@ Outputs = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The pictures that all cameras show, and what dense execution makes of each.
+    """The pictures that all cameras show, and the answers of dense execution to each.
 
     Attributes:
         pictures: uint8 [height, width, 3], BGR.
-        right: the outputs of each.
-        right_of_jpeg: the outputs of what is left of each where it is sent as a whole.
-        identity, space: what a visitor of the server must know of the model.
+        right: the outputs for each picture.
+        right_of_jpeg: the outputs for each picture after JPEG compression, as whole frames are sent to the server.
+        identity, space: what a visitor of the server must know about the model.
     """
 
     pictures: list[NDArray[np.uint8]]
@@ -56,7 +56,7 @@ class Shown:
 
     @classmethod
     def of(cls, config: SoakConfig) -> Shown:
-        """Compute it."""
+        """Compute the right outputs."""
         frames = itertools.islice(iter(open_source(config.source)), _PICTURES)
         pictures = [np.ascontiguousarray(frame.image) for frame in frames]
         model = load_model(config.model)
@@ -77,7 +77,7 @@ class Shown:
         )
 
     def is_right(self, picture: int, where: str, outputs: Outputs) -> bool:
-        """Whether outputs are those of a picture; ``where`` they were computed says of which form of it."""
+        """Tell whether outputs are right for a picture; ``where`` tells whether that was sent as JPEG."""
         expected = (self.right_of_jpeg if where == "server" else self.right)[picture]
         return outputs.keys() == expected.keys() and all(
             map(_agree, (outputs[name] for name in expected), expected.values())
@@ -90,17 +90,17 @@ def _agree(output: NDArray[Any], expected: NDArray[Any]) -> bool:
 
 
 def has_matcher(number: int) -> bool:
-    """Whether a robot's matcher is a process of its own: every other one's is."""
+    """Tell whether a robot's matcher is a process of its own, as for every other robot."""
     return number % 2 == 1
 
 
 def policy_of(config: SoakConfig, number: int) -> str:
-    """Return ``server.policy`` that a robot is started with."""
+    """Return the ``server.policy`` that a robot is started with."""
     return _turn_of(number).value if config.policy == ALL_POLICIES else config.policy
 
 
 def robot_command(config: SoakConfig, number: int) -> NodeCommand:
-    """The node of a robot that answers."""
+    """Return the command of a robot's node that gives the results."""
     matching = {} if has_matcher(number) else _MATCHING
     return NodeCommand(
         executable="inference" if has_matcher(number) else "cached_inference",
@@ -110,18 +110,18 @@ def robot_command(config: SoakConfig, number: int) -> NodeCommand:
             **_ENGINE, **_CAMERA, **matching, "model": config.model, "result_topic": "results", "server.use": True,
             "server.policy": policy_of(config, number), "server.share_topic": SHARE_TOPIC,
             "server.shared_topic": ANSWER_TOPIC, "server.deadline_ms": _DEADLINE_MS, "server.schedule_s": 1.0,
-            "server.probe_max_s": 1.0,  # places come free all the time
+            "server.probe_max_s": 1.0,  # as places at the server become free all the time
         },
     )  # fmt: skip
 
 
 def _turn_of(number: int) -> OffloadPolicy:
-    """All within four robots; within eight each with a matcher and without."""
+    """Return a robot's policy: four robots have all of them, and eight each of them with and without a matcher."""
     return _POLICIES[(number + number // len(_POLICIES) + 1) % len(_POLICIES)]
 
 
 def matcher_command(number: int) -> NodeCommand:
-    """The matcher of a robot that has one."""
+    """Return the command of the matcher of a robot that has one."""
     parameters = {**_CAMERA, **_MATCHING}
     return NodeCommand(
         executable="matcher", name=f"matcher{number}", namespace=f"/robot{number}", parameters=parameters
@@ -129,6 +129,6 @@ def matcher_command(number: int) -> NodeCommand:
 
 
 def server_command(config: SoakConfig) -> NodeCommand:
-    """The server of all."""
+    """Return the command of the server of all robots."""
     parameters = {**_ENGINE, **_MATCHING, "model": config.model, "server.max_robots": config.slots, **RELAYED}
     return NodeCommand(executable="server", parameters=parameters)

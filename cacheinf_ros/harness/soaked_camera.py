@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A camera that misbehaves: what it loses, delays, doubles, swaps and damages, and what its clock does."""
+"""A camera that misbehaves: it loses, delays, repeats, reorders and damages frames, and its clock jumps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cacheinf_ros.harness.soak_report import SoakConfig
 if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import RobotStation
 
-SETTLE_S = 1.0  # who is matched may learn of us later than we of it
+SETTLE_S = 1.0  # a subscriber that is matched here may discover this publisher later
 _BASE_NS = 10**15
 _PICTURES = 1000  # the stamp's last digits say which picture it was
 _JUMP_NS = 10 * 10**9
@@ -33,14 +33,14 @@ def picture_of(stamp_ns: int) -> int:
 
 
 class SoakedCamera:
-    """Publishes one robot's images, and notes each in the ledger.
+    """Publishes one robot's images, and enters each into the ledger.
 
     Attributes:
-        paused_until_s: no frames before this time.
+        paused_until_s: time before which no frames are sent.
     """
 
     def __init__(self, topic: str, station: RobotStation, ledger: FrameLedger, config: SoakConfig, seed: int) -> None:
-        """``topic``: of the images."""
+        """Seed the faults; ``topic``: topic of the images."""
         self._topic = topic
         self._station = station
         self._ledger = ledger
@@ -53,10 +53,10 @@ class SoakedCamera:
         self._held: list[tuple[int, int, NDArray[np.uint8]]] = []  # (frames still to overtake it, stamp, image)
 
     def film(self, now_s: float, pictures: Sequence[NDArray[np.uint8]], *, is_owed: bool) -> CameraFault | None:
-        """Send the next picture, or what a fault makes of it; returns the fault.
+        """Send the next picture, or what a fault makes of it; returns the fault, or None.
 
         Args:
-            is_owed: whether the node is there that must answer.
+            is_owed: whether the node that must answer is there.
         """
         if now_s < self.paused_until_s:
             return None
@@ -71,7 +71,7 @@ class SoakedCamera:
             self._jumped_ns += _JUMPS[fault]
             self._jumps += 1
         number = self._sent % len(pictures)
-        # each jump's microsecond: no two frames have the same stamp
+        # each jump adds a microsecond, so that no two frames have the same stamp
         offset = self._jumped_ns + self._jumps * _PICTURES
         stamp, image = _BASE_NS + self._sent * self._period_ns + offset + number, pictures[number]
         self._sent += 1
@@ -89,12 +89,12 @@ class SoakedCamera:
         return fault
 
     def _overtaken(self) -> tuple[list[tuple[int, NDArray[np.uint8]]], list[tuple[int, int, NDArray[np.uint8]]]]:
-        """The held frames that are due now, and those that are not."""
+        """Return the held frames that are due now, and those that are not."""
         held = [(ahead - 1, stamp, image) for ahead, stamp, image in self._held]
         return [(stamp, image) for ahead, stamp, image in held if ahead <= 0], [each for each in held if each[0] > 0]
 
     def _is_matched(self, now_s: float) -> bool:
-        """Whether the node receives what is sent; one that is new to it may not yet."""
+        """Tell whether the node receives what is sent; a node may not yet receive from a new camera."""
         if self._is_new and self._station.is_seen(self._topic):
             self._matched_s = min(self._matched_s, now_s)
             self._is_new = now_s - self._matched_s <= SETTLE_S

@@ -34,15 +34,15 @@ class _State(Enum):
 
 
 StartProcess = Callable[[str, NodeCommand, bool], NodeProcess]
-"""Starts a process under this name, in diagnostics; True: where it finds its disk full."""
+"""A function that starts a process under this full name; True: the process finds its disk full."""
 
 
 class SoakedNode:
-    """One node, in as many processes as it takes.
+    """One node, run in one process after another.
 
     Attributes:
-        full_name: in diagnostics.
-        deaths: what ended without being asked to, or with a code other than 0.
+        full_name: its name in diagnostics.
+        deaths: processes that ended without being asked to, or with an exit code other than 0.
     """
 
     def __init__(self, full_name: str, command: NodeCommand, start: StartProcess) -> None:
@@ -57,17 +57,17 @@ class SoakedNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether it takes frames."""
+        """Whether the node takes frames."""
         return self._state is _State.UP
 
     @property
     def is_paused(self) -> bool:
-        """Whether it sleeps."""
+        """Whether the node is paused."""
         return self._state is _State.PAUSED
 
     @property
     def _is_owed(self) -> bool:
-        """Whether it must answer what is sent to it now: a paused one goes on later."""
+        """Whether the node must answer what is sent to it now: a paused one goes on later."""
         return self._state in (_State.UP, _State.PAUSED)
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class SoakedNode:
         self._state, self._seen_up = _State.STARTING, None
 
     def wait_up(self, deadline_s: float) -> None:
-        """Wait until it is up; :class:`ProcessError` where that takes too long."""
+        """Wait until the node is up; raises :class:`ProcessError` where that takes too long."""
 
         def is_up() -> bool:
             self.look(time.monotonic())
@@ -86,7 +86,7 @@ class SoakedNode:
             raise ProcessError(f"{self.full_name} did not start: {self._processes[-1].output.strip()}")
 
     def look(self, now_s: float) -> None:
-        """Notice that it is up, that it has ended, or that it died."""
+        """Notice that the process is up, has ended as asked, or died; a dead one is started again."""
         if self._state is _State.DOWN:
             return
         process = self._processes[-1]
@@ -106,7 +106,7 @@ class SoakedNode:
                 self._came_up(now_s)
 
     def befall(self, fault: ProcessFault) -> None:
-        """Kill, pause or end it; :meth:`restore` is to be called later, and may find the disk full."""
+        """Kill, pause or end the process; :meth:`restore` is to be called later, and may find the disk full."""
         process = self._processes[-1]
         self._finds_disk_full = fault is ProcessFault.FULL_DISK
         if fault is ProcessFault.PAUSED:
@@ -122,9 +122,10 @@ class SoakedNode:
         self._went()
 
     def restore(self) -> None:
-        """Wake it, or start it again; where it still ends, kill it: that it took so long is one of its deaths.
+        """Resume a paused process, or start an ended one again; one that has not ended yet is stopped.
 
-        One that died meanwhile, and so was started again, is left alone.
+        A process that has to be killed for this counts among the deaths. One that died meanwhile, and so was started
+        again, is left alone.
         """
         process = self._processes[-1]
         if self.is_paused:
@@ -141,25 +142,25 @@ class SoakedNode:
             self.start()
 
     def tracebacks(self) -> list[str]:
-        """Names of its logs that have a traceback in them."""
+        """Return the names of its logs that contain a traceback."""
         return [process.log.name for process in self._processes if "Traceback" in process.output]
 
     def _is_reached(self, process: NodeProcess) -> bool:
         return process.is_ready
 
     def _came_up(self, now_s: float) -> None:
-        """It takes frames from now on."""
+        """React to the node taking frames from now on; does nothing here."""
 
     def _went(self) -> None:
-        """It answers nothing any more."""
+        """React to the node giving no more answers; does nothing here."""
 
 
 class SoakedRobot(SoakedNode):
     """A robot: the node that answers, its camera, and what became of the camera's frames.
 
     Attributes:
-        ledger: of its frames.
-        starts_s: how long it took from each start after a fault until images reach it, and results are heard.
+        ledger: the ledger of its frames.
+        starts_s: seconds from each start after a fault until images reach it and its results are received.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class SoakedRobot(SoakedNode):
         config: SoakConfig,
         hear: Callable[[tuple[SoakedRobot, Heard]], None],
     ) -> None:
-        """``hear`` takes the robot and each of its results, in the station's thread."""
+        """Set up camera and ledger; ``hear`` takes the robot and each of its results, in the station's thread."""
         super().__init__(f"robot{number}/robot{number}", command, start)
         self.ledger = FrameLedger(config.patience_s, lambda: self._processes[-1].log.name)
         self.starts_s: list[float] = []
@@ -187,21 +188,21 @@ class SoakedRobot(SoakedNode):
         station.add_robot(self._images, self._results, lambda heard: hear((self, heard)))
 
     def start(self) -> None:
-        """As :meth:`SoakedNode.start`; ends of topics that are known by now are of earlier processes."""
+        """Start a process; endpoints of topics that are known by now belong to earlier processes."""
         self._started_s = time.monotonic()
         self._known = set().union(*self._ends())
         super().start()
 
     def befall(self, fault: ProcessFault) -> None:
-        """As :meth:`SoakedNode.befall`."""
+        """Note when the fault happened, and do as :meth:`SoakedNode.befall`."""
         self._fault = f"inference: {fault.value}"
         self._stopped_s = time.monotonic()
         super().befall(fault)
 
     def film(self, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
-        """Publish the next image; what befell it, or the camera."""
+        """Publish the next image; returns the fault that struck it, or the camera, or None."""
         fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed)
-        if fault is CameraFault.RESTARTED and self.is_paused:  # what its node has not received went with the publisher
+        if fault is CameraFault.RESTARTED and self.is_paused:  # lost: what its node has not received yet
             self.ledger.excuse()
         if fault is CameraFault.PAUSED:
             self._pauses.add(time.monotonic(), self._camera.paused_until_s)
@@ -211,12 +212,12 @@ class SoakedRobot(SoakedNode):
         return fault
 
     def recovers_from(self, fault: str, at_s: float) -> None:
-        """Something befell what it works with: when it gives its next right result is to be reported, if it is up."""
+        """Note a fault of something that it works with: the time to its next right result is reported, if it is up."""
         if self.is_up:
             self._faults_ended.append((fault, at_s))
 
     def recoveries(self) -> list[tuple[str, float]]:
-        """Faults, and seconds from the end of each to the next right result while it was awake and its camera sent."""
+        """Return faults, and the seconds from each one's end to the next right result, without pauses."""
         found = [(fault, self._recovery_s(since)) for fault, since in self._faults_ended]
         return [(fault, took_s) for fault, took_s in found if took_s is not None]
 
@@ -245,5 +246,5 @@ class SoakedRobot(SoakedNode):
 
     def _went(self) -> None:
         self.ledger.excuse()
-        # what it had not recovered from is over: it starts anew, and that is told as a start
+        # faults that it had not recovered from are dropped: it starts anew, and that is reported as a start
         self._faults_ended = [each for each in self._faults_ended if self.ledger.recovered(each[1]) is not None]

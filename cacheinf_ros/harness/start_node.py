@@ -1,14 +1,14 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Starts a node: ``python -m cacheinf_ros.harness.start_node NAME --ros-args ...``.
 
-Started as a file with ``python -S``, as :class:`~cacheinf_ros.harness.NodeCommand` does and scripts/ do alike, it holds
-signals back before Python reads its site packages: a Ctrl-C in that time would end with a traceback.
+Started as a file with ``python -S``, as by :class:`~cacheinf_ros.harness.NodeCommand` and scripts/, it blocks signals
+before Python reads its site packages: a Ctrl-C in that time would end with a traceback.
 """
 
 import signal
 import sys
 
-if __name__ == "__main__":  # before everything else; whoever imports this keeps its signals
+if __name__ == "__main__":  # before everything else, but not for importers
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 if sys.flags.no_site:
     import site
@@ -35,18 +35,18 @@ def main(name: str) -> NoReturn:
     _log_to_stderr()
     try:
         code = _run(name)
-    except Exception:  # a bug ends the process like anything else: Python's own end would wait for threads
+    except Exception:  # a bug must end the process too: Python's own shutdown would wait for threads
         traceback.print_exc()
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # Everything is closed. Python would now take modules away while threads of torch, numba and Fast DDS still live,
-    # which crashes now and then.
+    # Everything is closed. Python would now unload modules while threads of torch, numba and Fast DDS still run, which
+    # crashes now and then.
     os._exit(code)
 
 
 def _log_to_stderr() -> None:
-    """Show what is logged until ROS takes over: compiling inner loops at the first start takes half a minute."""
+    """Show log records until ROS takes over: compiling inner loops at the first start takes half a minute."""
     logger = logging.getLogger("cacheinf_ros")
     logger.setLevel(logging.INFO)
     logger.addHandler(logging.StreamHandler())

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots that come to a server, greet it, and go: politely, without a word, with other weights or another version."""
+"""Robots that come to a server, greet it, and leave: politely, silently, with other weights or another version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Visitors:
         answer_topic: str,
         seed: int,
     ) -> None:
-        """``space``: the engine's partition space of the model."""
+        """Begin without visitors; ``space``: the engine's partition space of the model."""
         self.came: Counter[Visit] = Counter()
         self.went: Counter[str] = Counter()
         self._station = station
@@ -46,7 +46,7 @@ class Visitors:
         self._there: list[tuple[Visit, RowSession, float]] = []
 
     def come(self, visit: Visit, now_s: float) -> None:
-        """One more comes."""
+        """Send one more visitor."""
         identity = self._identity
         if visit is Visit.STRANGER:
             identity = replace(identity, network=_OTHER_WEIGHTS)
@@ -59,7 +59,7 @@ class Visitors:
         self.went[f"{visit.value}: came"] += 1
 
     def poll(self, now_s: float) -> None:
-        """Let them greet; those that have a session, or have waited long enough, go."""
+        """Let the visitors greet; those that have a session, were refused, or have waited long enough, leave."""
         staying = []
         for visit, session, since_s in self._there:
             session.poll()
@@ -79,7 +79,7 @@ class Visitors:
         self._station.send(self._share_topic, packet)
 
     def _send_as_newer(self, packet: Packet) -> None:
-        """What a robot sends whose protocol is the next one."""
+        """Send a packet as a robot would whose protocol is the next version."""
         if packet.kind == Kind.HELLO:
             hello = read_hello(packet.data).model_copy(update={"protocol": PROTOCOL + 1})
             (packet,) = cut(written(hello), session=packet.session, epoch=packet.epoch, kind=Kind.HELLO)

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Compiles the kernels of a module, and of all that it is imported with, into libraries: ``python -m ... MODULE``.
+"""Compile the kernels of a module, and of all modules that it imports, into libraries: ``python -m ... MODULE``.
 
-numba makes of each kernel a C function (:func:`numba.cfunc`), and LLVM code of that. What then is left of Python and
-numba in it is the handling of errors, which do not happen: kernels raise nothing. It is linked weakly, so that the
-libraries load without.
+numba turns each kernel into a C function (:func:`numba.cfunc`), and that into LLVM code. What is left of Python and
+numba in this code handles errors, which do not happen: kernels raise nothing. Those functions are linked weakly, so
+that the libraries load without Python and numba.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 
 
 def main(module: str) -> None:
-    """Build the libraries that are missing."""
+    """Import a module, and build the libraries that are missing."""
     importlib.import_module(module)
     for loaded in [value for value in sys.modules.values() if isinstance(value, ModuleType)]:
         kernels = dict(_kernels(loaded))
@@ -45,7 +45,7 @@ def main(module: str) -> None:
 
 
 def _kernels(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The entry points that a module defines, by name: see :func:`.library.kernel`."""
+    """Yield the name and the dispatcher of each entry point that a module defines: see :func:`.library.kernel`."""
     for name, value in list(vars(module).items()):
         if isinstance(value, numba.core.dispatcher.Dispatcher) and value.py_func.__module__ == module.__name__:
             arguments, _ = getattr(value, "kernel_types", ((), None))
@@ -56,7 +56,7 @@ def _kernels(module: ModuleType) -> Iterator[tuple[str, Any]]:
 def _build(source: Path, kernels: dict[str, Any]) -> None:
     library = new_library(source)
     with (library.parent / "kernels.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be building it
         if find_library(source) is not None:
             return
         _link({name: _object_code(name, dispatcher) for name, dispatcher in kernels.items()}, library)
@@ -78,7 +78,7 @@ def _link(objects: dict[str, bytes], library: Path) -> None:
 
 
 def _object_code(name: str, dispatcher: Any) -> bytes:
-    """Machine code of one C function of this name."""
+    """Compile a kernel to machine code with one C function, of this name."""
     function = _c_function(dispatcher)
     module = llvm.parse_assembly(function.inspect_llvm())
     module.get_function(function.native_name).name = name
@@ -105,9 +105,10 @@ def _target_machine() -> Any:
 
 
 def _c_function(dispatcher: Any) -> Any:
-    """The kernel behind the address of what :meth:`.LibraryKernel.__call__` packs: 8 bytes for each number or array.
+    """Make a C function of a kernel, called with the address of what :meth:`.LibraryKernel.__call__` packs.
 
-    It is given twice, since a number may be read as an integer or as a float.
+    That is 8 bytes for each number or array. The address is given twice, since a number may be read as an integer or as
+    a float.
     """
     arguments, returns = dispatcher.kernel_types
     scope = {"kernel": dispatcher, "carray": numba.carray, "pointer": _pointer, **vars(numba.types)}
@@ -120,7 +121,7 @@ def _c_function(dispatcher: Any) -> Any:
 
 
 def _received(argument: Type, numbers: Iterator[int], lines: list[str]) -> str:
-    """An expression for an argument; lines that it needs before are appended."""
+    """Return an expression for an argument; lines that must come before it are appended."""
     if isinstance(argument, Arrays):
         return f"({', '.join(_received(item, numbers, lines) for item in argument.items)},)"
     i = next(numbers)
@@ -137,7 +138,7 @@ def _received(argument: Type, numbers: Iterator[int], lines: list[str]) -> str:
 
 @numba.extending.intrinsic
 def _pointer(context: Any, address: Any) -> Any:
-    """An address as a pointer."""
+    """Cast an address to a pointer."""
 
     def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())

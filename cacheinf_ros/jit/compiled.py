@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Inner loops compiled within the process: for those that allocate or call themselves, where numba may be loaded.
+"""Compile inner loops within the process: those that allocate or recurse, where numba may be loaded.
 
 Entry points are given a signature: they compile when they are imported (or load from numba's cache on disk, which takes
 milliseconds), never in mid-stream. Inputs are typed read-only, which also takes writable arrays. The interpreter's lock
@@ -25,7 +25,7 @@ class Record:
     """A tuple of values of different types.
 
     Attributes:
-        items: their types; an array among them must be writable exactly where its type says so.
+        items: types of the values; an array among them must be writable exactly where its type says so.
     """
 
     items: tuple[Type, ...]
@@ -34,11 +34,11 @@ class Record:
 def compiled(
     *arguments: Type | Record, returns: Type | None = None, error_model: str = "python"
 ) -> Callable[[Kernel], Kernel]:
-    """Compile for these argument types, now; without any, when a compiled function first calls it.
+    """Compile a function for these argument types now; without any, when a compiled function first calls it.
 
     Args:
-        returns: the result's type; None: there is none.
-        error_model: numba's: "numpy" does not raise where something is divided by zero.
+        returns: type of the result; None: there is no result.
+        error_model: error model of numba; "numpy" does not raise on division by zero.
     """
     signature = numba_type(returns)(*map(numba_type, arguments)) if arguments else None
     jit = numba.njit(signature, nogil=True, cache=True, boundscheck=False, error_model=error_model)
@@ -46,7 +46,7 @@ def compiled(
 
 
 def numba_type(of: Type | Record | None) -> Any:
-    """What numba calls a type."""
+    """Return numba's counterpart of a type."""
     match of:
         case None:
             return numba.types.void

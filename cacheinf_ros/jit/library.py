@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Inner loops compiled into a library of their own, one for each source file, on the machine that they run on.
+"""Compile inner loops on the machine that they run on, into one library for each source file.
 
-numba takes 130 MB of every process that loads it, even where its kernels come from its cache: more than all the rest
-of a matcher. So a process of its own (:mod:`.build`) compiles the kernels of a package into libraries, once, which are
-then loaded with ctypes. Where that cannot be done (no linker), numba compiles in the process itself: the same results.
+numba takes 130 MB of every process that loads it, even where its kernels come from its cache: more than all the rest of
+a matcher. So a separate process (:mod:`.build`) compiles the kernels of a package into libraries, once, which are then
+loaded with ctypes. Where that cannot be done (no linker), numba compiles in the process itself, with the same results.
 
 A kernel allocates nothing and raises nothing, and uses kernels and constants of its own file only. The interpreter's
 lock is released while it runs, so that the other threads of a node go on.
@@ -31,27 +31,27 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 HOW_VARIABLE = "CACHEINF_KERNELS"
 _log = logging.getLogger(__name__)
 
-# Where numpy's C interface (PyArrayObject) says that an array's fields lie, in units of 8 bytes.
+# Where an array's fields lie by numpy's C interface (PyArrayObject), in units of 8 bytes.
 DATA_AT = object.__basicsize__ // 8
 LENGTHS_AT = DATA_AT + 2
 
 
 class How(Enum):
-    """Values of the environment variable ``CACHEINF_KERNELS``."""
+    """How kernels are compiled: the values of the environment variable ``CACHEINF_KERNELS``."""
 
     LIBRARY = "library"
-    """From a library, which is built where there is none; where it cannot be built, as ``process``."""
+    """Kernels come from a library, which is built where it is missing; where that fails, as with ``process``."""
     PROCESS = "process"
-    """numba compiles within the process."""
+    """numba compiles kernels within the process."""
     BUILD = "build"
-    """Not at all yet: for :mod:`.build`."""
+    """Kernels are not compiled yet: :mod:`.build` will do it."""
 
 
 def kernel(*arguments: Type, returns: Scalar | None = None) -> Callable[[Kernel], Kernel]:
-    """Compile for these argument types; without any: for the kernels of the same file that call it.
+    """Compile a kernel for these argument types; without any, it is for the kernels of the same file that call it.
 
     Args:
-        returns: the result's type; None: there is none.
+        returns: type of the result; None: there is no result.
     """
 
     def decorate(function: Kernel) -> Kernel:
@@ -80,7 +80,7 @@ def _to_be_built(function: Kernel, arguments: tuple[Type, ...], returns: Scalar 
 
 @functools.cache
 def _library_of(module: str, file: str) -> ctypes.CDLL | None:
-    """The library of a source file; None, with a warning, where it cannot be built."""
+    """Load the library of a source file; returns None, with a warning, where it cannot be built."""
     try:
         if not arrays_are_as_known():
             raise OSError("this numpy keeps arrays in another way than the kernels read them")
@@ -91,7 +91,7 @@ def _library_of(module: str, file: str) -> ctypes.CDLL | None:
 
 
 def _built(module: str, file: Path) -> Path:
-    """Build the libraries of the module and of those that it is imported with; :class:`OSError` where that fails."""
+    """Build the libraries of a module and its imports, return that of the file; raises :class:`OSError` if it fails."""
     _log.info("compiling the kernels of %s for this machine, once", module)
     environment = {**os.environ, HOW_VARIABLE: How.BUILD.value, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", "cacheinf_ros.jit.build", module]
@@ -105,7 +105,7 @@ def _built(module: str, file: Path) -> Path:
 
 @functools.cache
 def arrays_are_as_known() -> bool:
-    """Whether numpy's objects are as kernels read them: they have been since numpy 1.0, with 64-bit addresses."""
+    """Tell whether numpy lays arrays out as kernels read them, as it has since numpy 1.0 with 64-bit addresses."""
     probe = np.zeros((3, 5))
     words = (ctypes.c_int64 * (LENGTHS_AT + 1)).from_address(id(probe))
     if sys.maxsize < 2**32 or words[DATA_AT] != probe.ctypes.data:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A kernel in a library, and the types of what kernels take and return."""
+"""Kernels that are called in a library, and the types of what they take and return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number.
+    """The type of a number.
 
     Attributes:
         dtype: numpy's name of its type: int64, float64 or bool.
@@ -25,21 +25,21 @@ class Scalar:
 
     @property
     def codes(self) -> str:
-        """How :mod:`struct` packs it: 8 bytes, the number itself."""
+        """The format by which :mod:`struct` packs a number: the number itself, in 8 bytes."""
         return "d" if self.dtype == "float64" else "q"
 
     def hand_over(self, value: Any, to: list[Any]) -> None:
-        """Append what stands for a value."""
+        """Append the number that is packed for a value."""
         to.append(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A C-contiguous array.
+    """The type of a C-contiguous array.
 
     Attributes:
         dtype: numpy's name of its type.
-        ndim: its dimensions.
+        ndim: number of dimensions.
         writable: whether the kernel writes to it; otherwise it takes read-only arrays too.
     """
 
@@ -53,11 +53,11 @@ class Array:
 
     @property
     def codes(self) -> str:
-        """How :mod:`struct` packs it: 8 bytes, the address of numpy's object."""
+        """The format by which :mod:`struct` packs an array: the address of numpy's object, in 8 bytes."""
         return "q"
 
     def hand_over(self, value: Any, to: list[Any]) -> None:
-        """Append what stands for an array; :class:`TypeError` where it is not what the kernel was compiled for."""
+        """Append the address of an array; raises :class:`TypeError` where the kernel is compiled for other arrays."""
         fits = isinstance(value, np.ndarray) and value.ndim == self.ndim and value.dtype == self._dtype
         if not fits or not (value.flags.c_contiguous and (value.flags.writeable or not self.writable)):
             got = f"{value.dtype} {value.shape}, {value.flags}" if isinstance(value, np.ndarray) else repr(value)
@@ -67,21 +67,21 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """A tuple of arrays.
+    """The type of a tuple of arrays.
 
     Attributes:
-        items: of each.
+        items: type of each array.
     """
 
     items: tuple[Array, ...]
 
     @property
     def codes(self) -> str:
-        """Those of all items."""
+        """The formats of all arrays, by which :mod:`struct` packs them."""
         return "".join(item.codes for item in self.items)
 
     def hand_over(self, value: Any, to: list[Any]) -> None:
-        """Append what stands for each array."""
+        """Append the address of each array; raises :class:`TypeError` as :meth:`Array.hand_over` does."""
         for item, part in zip(self.items, value, strict=True):
             item.hand_over(part, to)
 
@@ -103,7 +103,7 @@ class LibraryKernel:
     """A kernel in a library: called like the function it was compiled from.
 
     Attributes:
-        __wrapped__: that function.
+        __wrapped__: the function that it was compiled from.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Type, ...], returns: Scalar | None, symbol: Any):
@@ -115,7 +115,7 @@ class LibraryKernel:
         symbol.restype = {None: None, INT: ctypes.c_int64, FLOAT: ctypes.c_double}[returns]
 
     def __call__(self, *values: Any) -> Any:
-        """Run; :class:`TypeError` where a value is not what the kernel was compiled for."""
+        """Run the kernel; raises :class:`TypeError` where it was not compiled for such a value."""
         handed: list[Any] = []
         for argument, value in zip(self._arguments, values, strict=True):
             argument.hand_over(value, handed)

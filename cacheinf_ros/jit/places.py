@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where the library of a source file lies: beside it, or in the user's cache where nothing can be written there.
+"""Find the library of a source file: beside it, or in the user's cache where its folder cannot be written to.
 
-Its name says what it was compiled from and for: a library that does not fit is not found.
+The library's name says what it was compiled from and for: one that does not fit is not found.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FEATURES = ("flags", "Features", "isa")  # of x86, ARM, RISC-V
 
 
 def find_library(source: Path) -> Path | None:
-    """The library that was compiled from a source file as it is, for this processor; None: there is none."""
+    """Return the library compiled from the present source file for this processor; None: there is none."""
     return next((path for path in _places(source) if path.is_file()), None)
 
 
 def new_library(source: Path) -> Path:
-    """Where to write the library of a source file; :class:`OSError` where that can be done nowhere."""
+    """Return where to write the library of a source file; raises :class:`OSError` where no folder can be written to."""
     for path in _places(source):
         if _is_writable(path.parent):
             return path
@@ -33,7 +33,10 @@ def new_library(source: Path) -> Path:
 
 
 def outdated_libraries(library: Path) -> tuple[Path, ...]:
-    """Those for this processor from older versions of the same source file; in the user's cache nobody can tell."""
+    """Return the libraries for this processor from older versions of the same source file.
+
+    There are none in the user's cache, where nobody can tell which file a library belongs to.
+    """
     if library.parent.name != _BESIDE:
         return ()
     name, machine, *_ = library.name.split(".")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""(reference, frame) -> which blocks of the frame are reusable, under which motion."""
+"""Match a frame with a reference: which blocks of the frame are reusable, under which motion."""
 
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import Matcher, make_matcher

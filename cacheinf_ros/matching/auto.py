@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which motion to look for: by the time that reusing is expected to save, minus what finding it costs.
+"""Choose the matcher, by the time that reuse is expected to save, minus what finding the motion costs.
 
-A matcher that is changed for another needs some frames: what it compares with was put together under other motions. So
-a change is a trial of a few frames, and goes on if it does better than what was left. How badly a matcher did is not
-forgotten while the camera is seen to move in a way that it cannot follow. Where it is seen to be at rest, nothing is
-tried.
+A matcher that takes over from another needs some frames: the reference was put together under other motions. So a
+change is a trial of a few frames, and lasts if the new matcher does better than the one before. How badly a matcher did
+is not forgotten while the camera visibly moves in a way that the matcher cannot follow. While the camera is visibly at
+rest, nothing is tried.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ NEW_MATCHER = "change of matcher"
 
 _ALIKE = 0.02  # of the reuse ratio
 _TRIAL = 6  # frames until a matcher is judged
-_LOST = 0.9  # of a frame computed: hardly anything is saved
-_DOUBT = 12  # frames for which what cannot be told is not taken for motion
-_BETTER = 0.75  # of the share that was computed then: it has passed
+_LOST = 0.9  # share of a frame that is computed: hardly anything is saved
+_DOUBT = 12  # frames for which something unclear is not taken for motion
+_BETTER = 0.75  # of the share that was computed when in doubt: below it, the disturbance has passed
 
 
 class Auto:
@@ -49,13 +49,13 @@ class Auto:
         self.choice: Choice | None = None
         self._savings = Savings()
         self._starts_anew = False
-        self._doubted: Record | None = None  # identity's, when it could not be told whether the camera moves
+        self._doubted: Record | None = None  # identity's, when it became unclear whether the camera moves
         self._followed: Set[MatcherName] = CANDIDATES  # which matchers the camera's last movement suits
-        self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
+        self._shift, self._reuse = Motion.none(), 1.0  # what diamond search found last
         self.reconfigure(config)
 
     def reconfigure(self, config: MatchingConfig) -> None:
-        """Go on with another configuration and what was learned so far."""
+        """Switch to another configuration, and keep what was learned so far."""
         self.config = config
         self._savings.expect_dense_ms(config.dense_ms)
         self._identity = Identity(config)
@@ -64,16 +64,16 @@ class Auto:
 
     @property
     def name(self) -> str:
-        """As :attr:`Matcher.name`."""
+        """The name in reports, see :attr:`Matcher.name`."""
         return MatcherName.AUTO.value
 
     def match(self, reference: Image, frame: Image) -> CacheMap:
-        """As :meth:`Matcher.match`."""
-        self._starts_anew = False  # a pair's reference is a picture: no matcher has put it together
+        """Implement :meth:`Matcher.match`."""
+        self._starts_anew = False  # the reference of a single pair is a plain image: no matcher has put it together
         return self.match_keyframe(Keyframe(reference, is_kept=False), frame)
 
     def match_keyframe(self, keyframe: Keyframe, frame: Image) -> CacheMap:
-        """As :meth:`.KeyframeMatcher.match_keyframe`."""
+        """Implement :meth:`.KeyframeMatcher.match_keyframe`."""
         if self._savings.see_size(frame.shape[0], frame.shape[1]):
             self._doubted = None
         if self._starts_anew:
@@ -93,12 +93,12 @@ class Auto:
         return found
 
     def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
-        """Take note of what a frame really cost; where nobody tells, it is guessed.
+        """Take note of what a frame really cost; without such calls it is estimated.
 
         Args:
-            choice: how it was matched: in a pipeline later frames may have been matched since.
-            share: that was computed, 0 to 1.
-            computing_ms: what that took.
+            choice: how the frame was matched: in a pipeline later frames may have been matched since.
+            share: share of the frame that was computed, 0 to 1.
+            computing_ms: time that this took.
         """
         self._savings.learn(choice, share, computing_ms)
 
@@ -120,7 +120,10 @@ class Auto:
         return self._identity.match(keyframe.image, frame)
 
     def _at_rest(self, keyframe: Keyframe, frame: Image, nothing: CacheMap) -> CacheMap:
-        """Where no motion was found there may be none, in a picture without texture: to look costs next to nothing."""
+        """Compare in place where no motion was found, as in an image without texture: this costs next to nothing.
+
+        Returns ``nothing``, the map without motion, where nothing is reusable in place either.
+        """
         found = self._in_place(keyframe, frame)
         if found.is_empty:
             return nothing
@@ -129,7 +132,7 @@ class Auto:
         return found
 
     def _by_diamond(self, reference: Image, frame: Image) -> CacheMap:
-        """First by the shift of the frame before: where the camera goes on as it did, nothing needs to be searched."""
+        """Try the shift of the frame before first: where the camera goes on as it did, nothing needs to be searched."""
         again = self._identity.at(reference, frame, self._shift)
         if again.reuse_ratio >= self._reuse - _ALIKE:
             self._reuse = max(self._reuse, again.reuse_ratio)
@@ -140,7 +143,7 @@ class Auto:
         return found
 
     def _choose(self, keyframe: Keyframe, frame: Image) -> bool:
-        """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
+        """Change to the matcher that is expected to save most, if that is another one by far; tell whether it is."""
         savings, used = self._savings, self.last
         if self._doubted is not None and savings.record(used).share < _BETTER * self._doubted.share:
             self._doubted = None
@@ -158,15 +161,15 @@ class Auto:
         self._doubted = None
         self.last = best
         savings.start(best)
-        # what others put together is off by a pixel here and there, more than a homography explains
+        # a reference that others put together is off by a pixel here and there, more than a homography explains
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
 
     def _able(self, keyframe: Keyframe, frame: Image) -> Set[MatcherName]:
-        """The matchers that may follow the camera where it has left its place; none where it has not.
+        """Return the matchers that may follow the camera where it has left its place; none where it has not.
 
-        Where that cannot be seen it may be a codec's key frame, a flash, a cut, or an object that is all that has any
-        texture. Only what goes on is taken for motion.
+        An unclear change may be a codec's key frame, a flash, a cut, or an object that alone has any texture. Only one
+        that persists is taken for motion.
         """
         motion = self._homography.motion_of_most(keyframe, frame)
         if motion is not None:
@@ -179,7 +182,7 @@ class Auto:
 
 
 def _able_to_follow(motion: Motion, size: tuple[int, int]) -> set[MatcherName]:
-    """The matchers that can follow a movement from one frame of (height, width) to the next."""
+    """Return the matchers that can follow a movement from one frame of (height, width) to the next."""
     dx, dy = Drift.of(motion, size).shift
     followed = {MatcherName.HOMOGRAPHY}
     for name, shift in (MatcherName.IDENTITY, (0, 0)), (MatcherName.DIAMOND_OPTIMISED, (round(dx), round(dy))):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matchers by blocks: the best offset of each block, their mean, and the re-check of every block at one offset.
+"""Match by blocks: the best offset of each block, their mean, and the re-check of every block at one offset.
 
 Blocks are compared by PSNR (DeepCache section 4), over the raw bytes of all channels. The paper compares raw pixels.
 All channels count, because a grey picture would hide changes of colour alone, which a network sees; and three channels
@@ -31,7 +31,7 @@ class Search:
     """The best place of each block that was searched: every ``skip``-th in each direction.
 
     Attributes:
-        skip: 1 = every block was searched.
+        skip: step between searched blocks; 1: every block was searched.
         best: int64 [rows, columns, 2]: (dx, dy), where the block is best found in the reference, in pixels.
         matched: bool [rows, columns]: whether its PSNR there reaches the threshold.
     """
@@ -42,12 +42,12 @@ class Search:
 
     @classmethod
     def empty(cls, pair: ImagePair, config: MatchingConfig, skip: int) -> Search:
-        """Room for the result of a search."""
+        """Allocate room for the result of a search."""
         rows, columns = (-(-blocks // skip) for blocks in grid_shape(pair.image_size, config.block_size))
         return cls(skip=skip, best=np.zeros((rows, columns, 2), np.int64), matched=np.zeros((rows, columns), np.bool_))
 
     def mean_offset(self) -> Offset:
-        """The mean of the matched blocks, rounded to whole pixels; no movement where nothing matched."""
+        """Return the mean offset of the matched blocks, rounded to whole pixels; (0, 0) where nothing matched."""
         if not self.matched.any():
             return 0, 0
         dx, dy = np.rint(self.best[self.matched].mean(axis=0))
@@ -60,7 +60,7 @@ class Visits(NamedTuple):
     Attributes:
         offsets: int16 [rows, columns, VISITS, 2]: (dx, dy), of which the first ``counts`` of a block are set.
         errors: int64 [rows, columns, VISITS]: sums of squared differences; exact up to what the threshold allows.
-        counts: int64 [rows, columns, 1].
+        counts: int64 [rows, columns, 1]: number of places that are set.
     """
 
     offsets: NDArray[np.int16]
@@ -69,12 +69,12 @@ class Visits(NamedTuple):
 
 
 def allowed_error(threshold_db: float) -> float:
-    """Largest mean squared difference whose PSNR is at least the threshold; 0.0 for inf."""
+    """Return the largest mean squared difference whose PSNR is at least the threshold; 0.0 for inf."""
     return float(PEAK**2 * 10 ** (-threshold_db / 10))
 
 
 def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tuple[Search, Visits]:
-    """Diamond search of every ``skip``-th block in each direction (DeepCache section 4.1)."""
+    """Search every ``skip``-th block in each direction by the diamond pattern (DeepCache section 4.1)."""
     search = Search.empty(pair, config, skip)
     grid = search.matched.shape
     visits = Visits(
@@ -90,12 +90,12 @@ def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tup
 
 
 def unsettled(pair: ImagePair, config: MatchingConfig) -> NDArray[np.uint8]:
-    """uint8 [rows, columns]: no verdict yet on any block."""
+    """Return verdicts on all blocks that are still unknown, uint8 [rows, columns]."""
     return np.full(grid_shape(pair.image_size, config.block_size), kernels.UNKNOWN, np.uint8)
 
 
 def recall(pair: ImagePair, config: MatchingConfig, offset: Offset, visits: Visits, skip: int) -> NDArray[np.uint8]:
-    """uint8 [rows, columns]: the verdicts on those blocks of which the search looked at this offset."""
+    """Return verdicts, uint8 [rows, columns], settled on those blocks of which the search looked at this offset."""
     verdicts = unsettled(pair, config)
     kernels.recall(
         pair.images, config.block_size, pair.channels, skip, *offset, allowed_error(config.threshold),
@@ -105,7 +105,7 @@ def recall(pair: ImagePair, config: MatchingConfig, offset: Offset, visits: Visi
 
 
 def recheck(pair: ImagePair, config: MatchingConfig, offset: Offset, verdicts: NDArray[np.uint8]) -> CacheMap:
-    """The blocks whose PSNR at this offset reaches the threshold; fills in the verdicts still unknown."""
+    """Return a map of the blocks whose PSNR at this offset reaches the threshold; fills in verdicts still unknown."""
     kernels.recheck(pair.images, config.block_size, pair.channels, *offset, allowed_error(config.threshold), verdicts)
     motion = Motion.translation(-offset[0], -offset[1]) if any(offset) else Motion.none()
     return CacheMap.of_blocks(verdicts == kernels.REUSABLE, pair.image_size, config.block_size, motion)
@@ -115,22 +115,22 @@ def recheck(pair: ImagePair, config: MatchingConfig, offset: Offset, verdicts: N
 class Identity:
     """The trivial matcher: a block is compared with the same place of the reference, and with nothing else.
 
-    It is reusable when its PSNR reaches the threshold; with threshold inf, when every byte is equal.
+    A block is reusable when its PSNR reaches the threshold; with threshold inf, when every byte is equal.
     """
 
     config: MatchingConfig
 
     @property
     def name(self) -> str:
-        """As :attr:`Matcher.name`."""
+        """The name in reports, see :attr:`Matcher.name`."""
         return MatcherName.IDENTITY.value
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
+        """Implement :meth:`Matcher.match`."""
         return self.at(reference, frame, Motion.none())
 
     def at(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], motion: Motion) -> CacheMap:
-        """Match as :meth:`match` does, after a known motion of whole pixels."""
+        """Match as :meth:`match` does, after a known motion; raises :class:`MatchingError` unless by whole pixels."""
         pair, shift = ImagePair.of(reference, frame), motion.whole_shift
         if shift is None:
             raise MatchingError(f"blocks are compared after a motion of whole pixels, not {motion.matrix.tolist()}")
@@ -139,17 +139,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class DiamondOptimised:
-    """Search every ``k_skip``-th block in each direction, then re-check every block at the mean movement."""
+    """Searches every ``k_skip``-th block in each direction, then re-checks every block at the mean offset."""
 
     config: MatchingConfig
 
     @property
     def name(self) -> str:
-        """As :attr:`Matcher.name`."""
+        """The name in reports, see :attr:`Matcher.name`."""
         return MatcherName.DIAMOND_OPTIMISED.value
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
+        """Implement :meth:`Matcher.match`."""
         pair = ImagePair.of(reference, frame)
         search, visits = search_by_diamond(pair, self.config, self.config.k_skip)
         offset = search.mean_offset()

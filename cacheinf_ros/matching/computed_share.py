@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which share of a frame a network will compute for a cache map, as far as the map alone can tell."""
+"""Estimate which share of a frame a network will compute for a cache map, as far as the map alone can tell."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.jit import FLAGS, FLOAT, READ_ONLY_FLAGS, kernel
 
-_SPREAD = 2  # blocks in each direction around a changed one that are computed too: changes spread in a network
+_SPREAD = 2  # blocks in each direction around a changed one that are computed too: changes propagate in a network
 
 
 def computed_share(cache_map: CacheMap) -> float:
-    """About which share of a frame a network will compute: what is not reusable, and what is near to it.
+    """Estimate which share of a frame a network will compute: what is not reusable, and what is near to it.
 
     Changes that lie together cost less than the same number of them scattered over the picture.
     """
@@ -22,7 +22,7 @@ def computed_share(cache_map: CacheMap) -> float:
 
 @kernel(READ_ONLY_FLAGS, FLAGS, returns=FLOAT)
 def _share_near_changes(reusable: NDArray[np.bool_], computed: NDArray[np.bool_]) -> float:
-    """``computed``: out, of the same shape, all false."""
+    """Return the share of blocks that are near a changed one; ``computed``: out, of the same shape, first all false."""
     rows, columns = reusable.shape
     count = 0
     for row in range(rows):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Points of a picture that are found again in another: corners to follow, and described key points (CacheInf 4.1)."""
+"""Find points of an image again in another: corners to follow, and described key points (CacheInf 4.1)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Image = NDArray[np.uint8]
 Points = NDArray[np.float32]
 
 WINDOW = 15
-"""Pixels around a corner by which it is followed."""
+"""The side of the window around a corner by which it is followed, in pixels."""
 _LARGEST_SIDE = 640  # pixels of the picture that points are searched in
 _CORNERS = 300  # points that are enough
-_CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all on the busiest object
+_CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all shall lie on the busiest object
 _FEATURES = 1000  # before they are thinned out
 _GRID = (12, 16)  # cells, rows and columns
 _PER_CELL = 4
@@ -51,7 +51,7 @@ class Features:
 
 
 def _spread(points: Sequence[cv2.KeyPoint], size: tuple[int, ...]) -> list[cv2.KeyPoint]:
-    """The strongest of each cell of a grid: many lie on the busiest object, which may move on its own."""
+    """Keep the strongest points of each cell of a grid: many lie on the busiest object, which may move on its own."""
     best_first = sorted(points, key=lambda point: -point.response)
     taken = np.zeros(_GRID, np.int64)
     kept = []
@@ -68,7 +68,7 @@ _NONE = Features(points=np.zeros((0, 2), np.float32), descriptors=np.zeros((0, 3
 
 
 class FeatureFinder:
-    """Finds ORB features and matches them. For one thread at a time.
+    """Finds ORB features and matches them; for one thread at a time.
 
     ORB was chosen by measurement among OpenCV's detectors: see the benchmarks page.
     """
@@ -80,7 +80,7 @@ class FeatureFinder:
         self._flann = cv2.FlannBasedMatcher(_INDEX, _SEARCH)
 
     def find(self, grey: NDArray[np.uint8]) -> Features:
-        """The features of a picture, uint8 [height, width]."""
+        """Return the features of an image, uint8 [height, width]; none if a side is below 64 pixels."""
         if min(grey.shape) < _SMALLEST_SIDE:
             return _NONE
         points, descriptors = self._orb.compute(grey, _spread(self._orb.detect(grey, None), grey.shape))
@@ -91,7 +91,7 @@ class FeatureFinder:
         )
 
     def pair(self, first: Features, second: Features) -> NDArray[np.int64]:
-        """int64 [n, 2]: indices of features that show the same thing, by k-nearest matching with a ratio test."""
+        """Return indices of features that show the same, int64 [n, 2], by k-nearest matching with a ratio test."""
         if min(len(first.points), len(second.points)) < 2:
             return np.zeros((0, 2), np.int64)
         found = self._flann.knnMatch(first.descriptors, second.descriptors, k=2)
@@ -105,11 +105,11 @@ class FeatureFinder:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A picture prepared for tracking: what is derived from it is derived once.
+    """An image prepared for tracking: what is derived from it is derived once.
 
     Attributes:
         image: uint8 [height, width] or [height, width, channels].
-        finder: of its features.
+        finder: finds its features.
     """
 
     image: Image
@@ -117,7 +117,7 @@ class View:
 
     @cached_property
     def grey(self) -> Image:
-        """uint8 [height, width], made smaller if it is large."""
+        """The image in grey, uint8 [height, width], scaled down where it is large."""
         image = self.image[:, :, 0] if self.image.ndim == 3 and self.image.shape[2] < 3 else self.image
         if image.ndim == 3:
             image = np.asarray(cv2.cvtColor(image[:, :, :3], cv2.COLOR_BGR2GRAY), np.uint8)
@@ -132,12 +132,12 @@ class View:
 
     @cached_property
     def features(self) -> Features:
-        """What stands out, in pixels of :attr:`grey`."""
+        """The key points and their descriptors, in pixels of :attr:`grey`."""
         return self.finder.find(self.grey)
 
     @cached_property
     def corners(self) -> Points:
-        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in half of its size."""
+        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched at half its size."""
         if min(self.grey.shape) < 4 * WINDOW:
             return np.zeros((0, 2), np.float32)
         half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)

@@ -17,8 +17,8 @@ from cacheinf_ros.matching.tracker import track, track_most
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
-"""A motion that is nearly one of whole pixels is taken for that: it needs no resampling."""
-HARDLY = 0.25  # pixels that corners may be off their places without its showing
+"""A motion that is closer than this to one of whole pixels is taken for that: it needs no resampling."""
+HARDLY = 0.25  # pixels by which corners may be off their places without a visible effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Homography:
 
     @property
     def name(self) -> str:
-        """As :attr:`Matcher.name`."""
+        """The name in reports, see :attr:`Matcher.name`."""
         return MatcherName.HOMOGRAPHY.value
 
     def match(self, reference: Image, frame: Image) -> CacheMap:
-        """As :meth:`Matcher.match`, but for the criterion: see :func:`.warping.pooled_difference`."""
-        ImagePair.of(reference, frame)  # complains of unusable images
+        """Implement :meth:`Matcher.match` with another criterion: see :func:`.warping.pooled_difference`."""
+        ImagePair.of(reference, frame)  # raises for unusable images
         return self.match_view(View(reference, self.finder), reference, frame)
 
     def match_keyframe(self, keyframe: Keyframe, frame: Image) -> CacheMap:
-        """As :meth:`.KeyframeMatcher.match_keyframe`."""
+        """Implement :meth:`.KeyframeMatcher.match_keyframe`."""
         return self.match_view(keyframe.view, keyframe.image, frame, keyframe.motion)
 
     def match_view(self, view: View, reference: Image, frame: Image, expected: Motion | None = None) -> CacheMap:
-        """Match with features of the reference that are known already, and about where it is seen."""
+        """Match with a view of the reference, with features perhaps known already, and about where it is seen."""
         tracked = track(view, View(frame, self.finder), expected)
         if tracked.motion is None:
             return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
@@ -54,12 +54,12 @@ class Homography:
         return self.compare(reference, frame, snapped(motion, view.size))
 
     def motion_of_most(self, keyframe: Keyframe, frame: Image) -> Motion | None:
-        """The camera's motion since the last frame; None where too little of the picture agrees in one."""
+        """Return the camera's motion since the last frame; None where too little of the image agrees on one."""
         motion = track_most(keyframe.glimpse, View(frame, self.finder), keyframe.motion)
         return None if motion is None else keyframe.motion.inverse().then(motion)
 
     def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
-        """Which blocks of a frame show what the reference shows after a motion."""
+        """Return which blocks of a frame show what the reference shows after a motion."""
         size, block_size = (frame.shape[0], frame.shape[1]), self.config.block_size
         difference = self.comparison.difference(reference, frame, motion, block_size)
         reusable = without_islands(difference <= self.config.warp_threshold)
@@ -68,14 +68,14 @@ class Homography:
 
 
 def snapped(motion: Motion, size: tuple[int, int]) -> Motion:
-    """The translation by whole pixels that the motion nearly is; otherwise the motion itself."""
+    """Return the translation by whole pixels that the motion nearly is; otherwise the motion itself."""
     shifts = _corners(motion, size) - _corners(Motion.none(), size)
     whole = np.rint(shifts.mean(axis=0))
     return Motion.translation(*whole.tolist()) if np.abs(shifts - whole).max() < _SNAP else motion
 
 
 def largest_move(motion: Motion, size: tuple[int, int]) -> float:
-    """Tell by how many pixels a motion moves the corners of a picture of (height, width) across or along at most."""
+    """Return by how many pixels at most a motion moves the corners of an image of (height, width) across or along."""
     return float(np.abs(_corners(motion, size) - _corners(Motion.none(), size)).max())
 
 
@@ -84,7 +84,7 @@ def _are_alike(first: Motion, second: Motion, size: tuple[int, int]) -> bool:
 
 
 def _corners(motion: Motion, size: tuple[int, int]) -> NDArray[np.float64]:
-    """float64 [4, 2]: where the corners of a picture go."""
+    """Return where the corners of an image of (height, width) go, float64 [4, 2]."""
     height, width = size
     moved = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]]) @ motion.matrix.T
     return np.asarray(moved[:, :2] / moved[:, 2:], np.float64)

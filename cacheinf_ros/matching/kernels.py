@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled inner loops of block matching: all in one file, which becomes one library.
+"""The compiled inner loops of block matching, all in one file, which becomes one library.
 
-Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what there is of
-it. An *offset* (dx, dy) says where a block of the frame is looked up in the reference: the opposite of the motion. A
+Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what is left
+of it. An *offset* (dx, dy) says where a block of the frame is looked up in the reference: the opposite of the motion. A
 place that is not wholly inside the reference never matches. Errors are sums of squared differences (SSD) over a block.
-The tests' ``plain_matching`` says the same in plain numpy.
+The tests' ``plain_matching`` computes the same in plain numpy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Visits: TypeAlias = tuple[
 Best: TypeAlias = tuple[int, int, int]  # dx, dy, error
 
 VISITS = 64
-"""Places whose error is remembered for one block. A search seldom visits more; it may then visit some twice."""
+"""The places whose error is remembered for one block; a search seldom visits more, and may then visit some twice."""
 
 UNKNOWN, REUSABLE, CHANGED = 0, 1, 2
 """Verdicts on a block."""
@@ -40,7 +40,7 @@ _VISITS = Arrays((Array("int16", 4, writable=True), _NUMBERS, _NUMBERS))
 
 @kernel()
 def block_error(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int) -> int:
-    """SSD of a block at an offset; stops early above ``limit``, with some value above it."""
+    """Compute the SSD of a block at an offset; stops early above ``limit``, with some value above it."""
     reference, frame = images
     top, left, height, width = area
     start, count, moved = left * channels, width * channels, (left + dx) * channels
@@ -60,7 +60,7 @@ def block_error(images: Images, area: Area, dx: int, dy: int, channels: int, lim
 
 @kernel()
 def block_area(images: Images, row: int, column: int, block: int, channels: int) -> Area:
-    """The area of a block, cut off where the image ends."""
+    """Return the area of a block, cut off where the image ends."""
     height, width = images[1].shape
     top, left = row * block, column * block
     return top, left, min(block, height - top), min(block, width // channels - left)
@@ -68,7 +68,7 @@ def block_area(images: Images, row: int, column: int, block: int, channels: int)
 
 @kernel()
 def is_inside(images: Images, area: Area, dx: int, dy: int, channels: int) -> bool:
-    """Whether a block at an offset is wholly inside the reference."""
+    """Tell whether a block at an offset is wholly inside the reference."""
     top, left, height, width = area
     rows, row_bytes = images[0].shape
     inside_rows = top + dy >= 0 and top + dy + height <= rows
@@ -77,7 +77,7 @@ def is_inside(images: Images, area: Area, dx: int, dy: int, channels: int) -> bo
 
 @kernel()
 def _visit(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int, visits: Visits) -> int:
-    """The error at an offset: remembered, or computed and remembered."""
+    """Return the error at an offset: remembered, or computed and remembered."""
     offsets, errors, count = visits
     for visit in range(count[0]):
         if offsets[visit, 0] == dx and offsets[visit, 1] == dy:
@@ -94,7 +94,7 @@ def _best_around(
     images: Images, area: Area, pattern: NDArray[np.int64], centre: Best, reach: int, channels: int, allowed: int,
     visits: Visits,
 ) -> Best:  # fmt: skip
-    """The best of the centre and the pattern around it; the centre where nothing is truly better.
+    """Return the best of the centre and the pattern around it; the centre where nothing is truly better.
 
     Errors above both the best one and the allowed one are cut short: they can neither win nor be reusable.
     """
@@ -110,7 +110,7 @@ def _best_around(
 
 @kernel()
 def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int, visits: Visits) -> Best:
-    """The large diamond moves until its centre is the best; then one small diamond."""
+    """Move the large diamond until its centre is the best, then try one small diamond; return the best place."""
     best = (0, 0, _visit(images, area, 0, 0, channels, _NO_LIMIT, visits))
     if best[2] == 0:
         return best
@@ -133,7 +133,7 @@ def search_diamond(
         allowed: largest mean squared difference of a match.
         best: out, [rows, columns, 2]: the best offset of each searched block.
         matched: out, [rows, columns]: whether that is a match.
-        visits: out, of each searched block: [rows, columns, VISITS, 2], [rows, columns, VISITS], [rows, columns, 1].
+        visits: out, for each searched block: [rows, columns, VISITS, 2], [rows, columns, VISITS], [rows, columns, 1].
     """
     offsets, errors, counts = visits
     for row in range(matched.shape[0]):

@@ -3,7 +3,7 @@
 
 Warping the reference into each new frame would blur it a little more every time. So the picture stays as it is, only
 the motion is composed, and what is active is painted into the picture through the motion. When little of it is
-in view any more, it is warped once, and the motion starts from nothing.
+in view any more, it is warped once, and the motion starts anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_PAINTED = 0.5  # share of the image after which its features are found ane
 
 
 class Keyframe:
-    """What a cache that follows the maps stands for, in the place of the frame that it was taken from.
+    """The image that a cache which follows the maps stands for, in the place of the frame that it was taken from.
 
     For one thread at a time.
 
@@ -33,7 +33,7 @@ class Keyframe:
     """
 
     def __init__(self, image: Image, *, is_kept: bool = True) -> None:
-        """``is_kept``: whether it will be written to, and is copied therefore."""
+        """Start with an image; ``is_kept``: whether it will be written to, and therefore is copied."""
         self._finder: FeatureFinder | None = None
         self._brush: Brush | None = None
         self._view: View | None = None
@@ -45,7 +45,7 @@ class Keyframe:
         self.resampled = 0
 
     def take(self, image: Image) -> None:
-        """Start with a whole frame."""
+        """Start anew with a whole frame."""
         if image.shape != self.image.shape:
             self.image, self._spare = np.empty_like(image, order="C"), np.empty_like(image, order="C")
         np.copyto(self.image, image)
@@ -61,7 +61,7 @@ class Keyframe:
 
     @property
     def glimpse(self) -> View:
-        """The image for the frame at hand only: features that it has not got yet are not kept for later frames."""
+        """The image for the current frame only: features that are not known yet are not kept for later frames."""
         return self._view or View(self.image, FeatureFinder())
 
     @property
@@ -77,7 +77,7 @@ class Keyframe:
         self._start(resampled=self.resampled + 1)
 
     def follow(self, frame: Image, cache_map: CacheMap) -> None:
-        """Become the frame where it is active; ``cache_map`` leads from the image to the frame."""
+        """Take over the frame where it is active; ``cache_map`` leads from the image to the frame."""
         if self._view is None and cache_map.motion.whole_shift is not None:
             compose_image(self.image, frame, cache_map, out=self._spare)
             self._replace(self._spare)
@@ -104,7 +104,7 @@ class Keyframe:
         self._start(resampled=self.resampled + (cache_map.motion.whole_shift is None))
 
     def _paint(self, frame: Image, cache_map: CacheMap) -> None:
-        """Write what is active where the motion says that it lies in the image."""
+        """Write the active pixels of the frame into the image, where the motion says that they lie."""
         active = np.ascontiguousarray(cache_map.active_mask).view(np.uint8)
         if cache_map.motion.is_none:
             cv2.copyTo(frame, active, self.image)

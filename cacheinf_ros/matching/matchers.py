@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a matcher is, and which there are."""
+"""The interface of matchers, and the choice of one by its name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 class Matcher(Protocol):
     """Says which parts of a frame are (moved) parts of a reference.
 
-    Holds no state but its configuration, and ``auto`` what it learned of the others.
+    A matcher holds no state but its configuration; ``auto`` also holds what it learned about the others.
     """
 
     @property
     def name(self) -> str:
-        """How reports call it: the value of its :class:`MatcherName`, where it has one."""
+        """The name in reports: the value of its :class:`MatcherName`, where it has one."""
         ...
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
@@ -42,7 +42,7 @@ class KeyframeMatcher(Protocol):
     """A matcher that follows motions other than by whole pixels."""
 
     def match_keyframe(self, keyframe: Keyframe, frame: NDArray[np.uint8]) -> CacheMap:
-        """Match a frame with what a stream stands for; the map leads from the keyframe's image to the frame."""
+        """Match a frame with the keyframe of a stream; the map leads from the keyframe's image to the frame."""
         ...
 
 

@@ -15,17 +15,17 @@ from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.mode import Mode
 
 IDENTICAL = 100.0
-"""From this threshold on, in dB, only blocks that are equal in every byte are reusable."""
+"""The threshold, in dB, from which on only blocks that are equal in every byte are reusable."""
 
 
 DEEPCACHE_EXPIRY = 10
-"""Frames; DeepCache section 5: features that move with the picture are a little more wrong each time."""
+"""The expiry in deepcache mode, in frames (DeepCache section 5): features that move lose some accuracy each time."""
 LASTING_EXPIRY = 1000
-"""Frames, in all other modes."""
+"""The expiry in all other modes, in frames."""
 
 
 class MatcherName(Enum):
-    """The matching algorithms, one per file."""
+    """The names of the matching algorithms."""
 
     AUTO = "auto"
     IDENTITY = "identity"
@@ -33,14 +33,14 @@ class MatcherName(Enum):
     HOMOGRAPHY = "homography"
 
 
-_FOLLOWED: Mapping[Mode, MatcherName] = {  # what a mode can follow, of all that ``auto`` might find
+_FOLLOWED: Mapping[Mode, MatcherName] = {  # what ``auto`` stands for in each mode: motion that the mode can make use of
     Mode.DENSE: MatcherName.IDENTITY,
     Mode.EXACT: MatcherName.IDENTITY,
     Mode.DEEPCACHE: MatcherName.DIAMOND_OPTIMISED,
     Mode.BOUNDED: MatcherName.AUTO,
 }
 _COMPARATOR = "is only there to be compared with, in benchmarks/matchers of the repository; use "
-_GONE: Mapping[str, str] = {  # matchers that users may still ask for: what has become of them
+_GONE: Mapping[str, str] = {  # former matchers that users may still ask for, and what became of them
     "diamond": _COMPARATOR + "diamond_optimised, which finds as much in less time",
     "exhaustive": _COMPARATOR + "diamond_optimised",
     "three_step": _COMPARATOR + "diamond_optimised",
@@ -113,8 +113,10 @@ class MatchingConfig(Config):
 
 @lru_cache(maxsize=16)  # asked for every frame
 def usable(config: MatchingConfig, mode: Mode) -> MatchingConfig:
-    """Fill in what the user leaves to the mode: ``auto`` does not look for motion that it can make nothing of, and an
-    expiry of 0 becomes its own.
+    """Fill in what the user leaves to the mode of the engine.
+
+    ``auto`` becomes a matcher that looks only for motion that the mode can use, and an expiry of 0 becomes that of
+    deepcache mode, where that is the mode.
     """
     found: dict[str, Any] = {}
     if config.matcher is MatcherName.AUTO:
@@ -127,11 +129,13 @@ def usable(config: MatchingConfig, mode: Mode) -> MatchingConfig:
 def matching_for(
     mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None, **asked: int | None
 ) -> MatchingConfig:
-    """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
-    otherwise blocks at the same place, in exact mode identical ones.
+    """Return the matching with which each mode is measured where the user asks for nothing else.
+
+    For deepcache that is the paper's; otherwise blocks at the same place are compared, which must be identical except
+    in bounded mode.
 
     Args:
-        asked: other values by their field; None: as the mode has them.
+        asked: other values by field name; None: as the mode has them.
     """
     config = MatchingConfig(matcher=MatcherName.IDENTITY)
     if mode is Mode.DEEPCACHE:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matching of a stream: who owns the reference, and when it is dropped."""
+"""Matching of a stream of frames, which owns the reference and decides when it is dropped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOISE_STEP = 0.5  # dB by which the estimate of the noise must change to count
 
 
 class MatchingStream:
-    """Matches each frame with the reference: what a cache that follows the maps was computed from.
+    """Matches each frame with the reference: the input that a cache which follows the maps was computed from.
 
-    That is not the frame before, of which it took over only the active parts: against the frame before, slow change
-    would slip through below the threshold for ever. For one thread at a time.
+    The reference is not the frame before, of which it took over only the active parts: compared with the frame before,
+    slow change would slip through below the threshold for ever. For one thread at a time.
     """
 
     def __init__(self, config: MatchingConfig) -> None:
@@ -51,17 +51,17 @@ class MatchingStream:
         return view
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
-        """Say what of this frame is reusable; the reference then becomes the frame where it is active.
+        """Return what of this frame is reusable; the reference then becomes the frame where it is active.
 
         Args:
             image: uint8 [height, width] or [height, width, channels]; it is copied.
 
         Returns:
-            Nothing reusable, with the reason, for the first frame, after a change of size, and once ``expiry``
-            frames were matched with the reference.
+            The cache map. Nothing is reusable in it, and it names the reason, for the first frame, after a change of
+            size, and once ``expiry`` frames were matched with the reference.
 
         Raises:
-            MatchingError: for anything but such an image; the reference stays as it was.
+            MatchingError: this is no such image; the reference stays as it was.
         """
         check_image(image)
         reason = self._why_anew(image)
@@ -82,14 +82,14 @@ class MatchingStream:
 
     @property
     def choice(self) -> Choice | None:
-        """How the last frame was matched, where that was a choice."""
+        """How the last frame was matched, where the matcher had a choice; otherwise None."""
         return self._matcher.choice if isinstance(self._matcher, Auto) else None
 
     def learn(self, choice: Choice | None, computed_share: float, computing_ms: float) -> None:
-        """Tell which share of a frame was computed after all, 0 to 1, and what that took: choices go by it.
+        """Take note of the share of a frame that was computed, 0 to 1, and of the time it took: choices go by both.
 
         Args:
-            choice: :attr:`choice` after the frame was matched.
+            choice: value of :attr:`choice` after the frame was matched.
         """
         if choice is not None and isinstance(self._matcher, Auto):
             self._matcher.learn(choice, computed_share, computing_ms)
@@ -99,7 +99,7 @@ class MatchingStream:
         self._dropped = reason or "reset"
 
     def reconfigure(self, config: MatchingConfig) -> None:
-        """Go on with another configuration and the same reference."""
+        """Switch to another configuration, and keep the reference."""
         self._config = config
         self._use(config)
 
@@ -111,7 +111,7 @@ class MatchingStream:
             self._matcher = make_matcher(config)
 
     def _found(self, keyframe: Keyframe, image: NDArray[np.uint8]) -> CacheMap:
-        """The map from the keyframe's image to the frame."""
+        """Return the map from the keyframe's image to the frame."""
         if isinstance(self._matcher, KeyframeMatcher):
             return self._matcher.match_keyframe(keyframe, image)
         keyframe.settle()
@@ -128,7 +128,7 @@ class MatchingStream:
             self._use(self._config.changed(threshold=wanted))
 
     def _why_anew(self, image: NDArray[np.uint8]) -> str:
-        """Why the reference cannot be used; empty where it can."""
+        """Return why the reference cannot be used; empty where it can."""
         if self._dropped:
             return self._dropped
         assert self._keyframe is not None
@@ -147,7 +147,10 @@ class MatchingStream:
 
 
 def _since(before: Motion, cache_map: CacheMap) -> CacheMap:
-    """Turn a map into one from the frame before, to which the motion ``before`` led, without what that did not show."""
+    """Turn a map from the keyframe into one from the frame before, without blocks that this did not show.
+
+    ``before``: the motion keyframe -> frame before.
+    """
     if before.is_none:
         return cache_map
     motion = before.inverse().then(cache_map.motion)
@@ -156,6 +159,6 @@ def _since(before: Motion, cache_map: CacheMap) -> CacheMap:
 
 
 def _size(image: NDArray[np.uint8]) -> str:
-    """Width x height, and the channels of a colour image."""
+    """Format the size of an image as width x height, with the channels of a colour image."""
     height, width, *channels = image.shape
     return "x".join(map(str, (width, height, *channels)))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How noisy a stream is: sensor and codec make still blocks differ, and what noise explains is no change."""
+"""Estimate how noisy a stream is: sensor and codec make still blocks differ, which is no change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = 50.0  # variance; noise of 5 grey levels in both pictures
 _MARGIN = 2.0  # above the mean: noise differs from block to block
 _LEAST_BLOCKS = 12
 LOWEST_DB = float(10 * np.log10(PEAK**2 / (_MARGIN * _LARGEST)))
-"""No estimate is below this PSNR: a threshold that is need not adapt."""
+"""The lowest PSNR that is ever estimated: a threshold below it need not adapt."""
 
 
 class NoiseEstimate:
@@ -30,13 +30,13 @@ class NoiseEstimate:
 
     @property
     def threshold_db(self) -> float:
-        """The PSNR that still blocks have at least; inf before anything is known, or without noise."""
+        """The least PSNR of still blocks; inf before anything is known, or without noise."""
         if not self._error:
             return float("inf")
         return float(10 * np.log10(PEAK**2 / (_MARGIN * self._error)))
 
     def see(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], cache_map: CacheMap) -> None:
-        """Take a frame into account that was matched with a reference by a motion of whole pixels."""
+        """Take account of a frame that was matched with a reference; only if by a motion of whole pixels."""
         shift = cache_map.motion.whole_shift
         if shift is None:
             return
@@ -57,9 +57,10 @@ def _block_errors(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, dx: int, dy: int, every: int,
     errors: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Variance of the difference of every n-th whole block at an offset; as it was where that lies outside.
+    """Compute the variance of the difference of every n-th whole block at an offset.
 
-    Not the mean square: brighter light is no noise.
+    Where a block lies outside the image, its value stays as it was. The mean square would take brighter light for
+    noise.
     """
     reference, frame = images
     height, row_bytes = frame.shape

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A picture of a cache map: what is reused, what is recomputed, and how everything moved."""
+"""Draw a cache map over an image: what is reused, what is recomputed, and how everything moved."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TEXT: Colour = (255, 255, 255)
 SHADOW: Colour = (0, 0, 0)
 
 TINT = 0.45
-"""Share of the colour over reused area."""
+"""The opacity of the tint over reused area, 0 to 1."""
 
 ARROW_GAIN = 8
-"""The arrow is this much longer than the motion of one frame, to be seen."""
+"""How many times as long as the motion of one frame the arrow is, so that it can be seen."""
 
 
 def draw_overlay(image: NDArray[np.uint8], cache_map: CacheMap) -> NDArray[np.uint8]:
@@ -33,7 +33,7 @@ def draw_overlay(image: NDArray[np.uint8], cache_map: CacheMap) -> NDArray[np.ui
 
     Args:
         image: uint8 [height, width] or [height, width, 1 to 4 channels]: grey, BGR or BGRA.
-        cache_map: of an image of this size, else :class:`MatchingError` is raised.
+        cache_map: map of an image of this size; for another, :class:`MatchingError` is raised.
 
     Returns:
         A new uint8 [height, width, 3], BGR.
@@ -76,7 +76,7 @@ def _draw_motion(picture: NDArray[np.uint8], cache_map: CacheMap) -> None:
 
 
 def _motion_of_middle(cache_map: CacheMap) -> tuple[float, float]:
-    """(dx, dy) in pixels of what was in the middle of the reference."""
+    """Return (dx, dy) in pixels: the motion of what was in the middle of the reference."""
     height, width = cache_map.image_size
     x, y, scale = cache_map.motion.matrix @ (width / 2, height / 2, 1.0)
     return float(x / scale - width / 2), float(y / scale - height / 2)

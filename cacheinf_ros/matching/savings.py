@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What each matcher is expected to save of a frame: computing that is spared, minus what matching takes.
+"""Estimate what each matcher saves of a frame's time: computing that is spared, minus what matching takes.
 
-It is what the matcher has shown the last time it was in use. Until it was tried, a matcher is believed to do as well as
-it typically does; how badly one did is forgotten in the course of time.
+The estimate is what the matcher has shown the last time it was in use. Until it is tried, a matcher is believed to do
+as well as it typically does; how badly one did is forgotten in the course of time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from cacheinf_ros.matching.matching_config import MatcherName
 
 _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
-_MEMORY = 0.5  # of what was seen so far, in each frame
-_MARGIN = 0.05  # of a dense frame by which another must be expected to be better
-_DENSE_MS = 100.0  # where nobody knows
+_MEMORY = 0.5  # weight of what was seen before, in each frame
+_MARGIN = 0.05  # of a dense frame's time: another matcher must be expected to save so much more
+_DENSE_MS = 100.0  # as long as it is unknown
 _LEARNING = 0.1  # weight of the newest frame in what is learned from computing
-_OVERHEAD = 0.1  # of a dense frame: what the cheapest frames take
+_OVERHEAD = 0.1  # of a dense frame's time: what the cheapest frames take
 _MOST_LOADED = 10.0
 _LEAST_SHARE = 1e-2
 _TYPICAL_PIXELS = 480 * 640
@@ -27,7 +27,7 @@ _TYPICAL = {  # share that is computed, milliseconds for so many pixels
     MatcherName.HOMOGRAPHY: (0.25, 4.5),
 }
 CANDIDATES = frozenset(_TYPICAL)
-"""The matchers between which there is a choice."""
+"""The matchers to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Choice:
     """How a frame was matched.
 
     Attributes:
-        matcher: that was chosen.
-        expected: share of the frame that is expected to be computed, before what was learned.
+        matcher: matcher that was chosen.
+        expected: share of the frame that is expected to be computed, before correction by what was learned.
     """
 
     matcher: MatcherName
@@ -45,13 +45,13 @@ class Choice:
 
 @dataclass(slots=True)
 class Record:
-    """What a matcher has shown the last time it was in use; smoothed.
+    """What a matcher has shown the last time it was in use, smoothed over frames.
 
     Attributes:
-        share: of a frame that is computed.
-        milliseconds: that matching takes.
-        frames: for which it has been in use.
-        idle: frames since it was left.
+        share: share of a frame that is computed.
+        milliseconds: time that matching takes.
+        frames: number of frames for which it has been in use.
+        idle: number of frames since it was left that it could have followed.
     """
 
     share: float
@@ -71,11 +71,14 @@ class Savings:
         self._load = 1.0  # how many times longer computing takes than dense_ms promises: other processes, small shares
 
     def expect_dense_ms(self, dense_ms: float) -> None:
-        """Take note of what a frame takes without a cache; 0: nobody knows."""
+        """Set the time that a frame takes without a cache, in ms; 0: it is unknown."""
         self._dense_ms = dense_ms or _DENSE_MS
 
     def see_size(self, height: int, width: int) -> bool:
-        """Forget what was learned at another size, where there was more or less to match; whether it was another."""
+        """Take note of the size of frames; where it changed, forget what was learned and return True.
+
+        At another size there is more or less to match.
+        """
         size = height * width / _TYPICAL_PIXELS
         if size == self._size:
             return False
@@ -84,18 +87,18 @@ class Savings:
         return True
 
     def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
-        """Take note of what a frame really cost: share that was computed, 0 to 1, and what that took."""
+        """Take note of what a frame really cost: the share that was computed, 0 to 1, and the time that this took."""
         ratio = max(share, _LEAST_SHARE) / max(choice.expected, _LEAST_SHARE)
         self._ratios[choice.matcher] *= (ratio / self._ratios[choice.matcher]) ** _LEARNING
         load = computing_ms / ((_OVERHEAD + (1 - _OVERHEAD) * share) * self._dense_ms)
         self._load *= (min(max(load, 1 / _MOST_LOADED), _MOST_LOADED) / self._load) ** _LEARNING
 
     def share(self, choice: Choice) -> float:
-        """The share of a frame that will be computed, by what was learned."""
+        """Return the share of a frame that will be computed, corrected by what was learned."""
         return min(1.0, self._ratios[choice.matcher] * choice.expected)
 
     def note(self, used: MatcherName, share: float, milliseconds: float, followed: Set[MatcherName]) -> None:
-        """Take note of a frame: the matcher in use, and those that could have followed the camera."""
+        """Take note of a frame: the matcher in use, its cost, and the matchers that could have followed the camera."""
         for name, record in self._records.items():
             record.idle = 0 if name is used else record.idle + (name in followed)
         record = self._records[used]
@@ -110,36 +113,36 @@ class Savings:
         self._records[name].frames = 0
 
     def rule_out(self, names: Set[MatcherName], instead: MatcherName) -> None:
-        """Say that these would, as far as is known, not find more to reuse than the one in use."""
+        """Record that these matchers would, as far as is known, not find more to reuse than the one in use."""
         share = self._records[instead].share
         for name in names - {instead}:
             record = self._records[name]
             record.share, record.idle = max(record.share, share), 0
 
     def record(self, name: MatcherName) -> Record:
-        """What a matcher has shown."""
+        """Return the record of a matcher."""
         return self._records[name]
 
     def shown(self, name: MatcherName) -> float:
-        """Milliseconds that a matcher saved the last time, at the speed of computing now."""
+        """Return the milliseconds that a matcher saved the last time, at the present speed of computing."""
         return self._saved(self._records[name].share, self._records[name].milliseconds)
 
     def expected(self, name: MatcherName) -> float:
-        """Milliseconds that a matcher is expected to save."""
+        """Return the milliseconds that a matcher is expected to save."""
         shown, typical = self.shown(name), self._saved(*self._typical(name))
         forgotten = min(1.0, self._records[name].idle / _FORGOTTEN)
         return shown + forgotten * max(0.0, typical - shown)
 
     def best_other(self, used: MatcherName) -> MatcherName:
-        """The matcher beside the one in use that is expected to save most."""
+        """Return the matcher beside the one in use that is expected to save most."""
         return max((name for name in self._records if name is not used), key=self.expected)
 
     def is_better(self, other: MatcherName, used: MatcherName) -> bool:
-        """Whether another matcher is expected to save more by far than the one in use."""
+        """Tell whether another matcher is expected to save more by far than the one in use."""
         return self.expected(other) > self.shown(used) + self._margin
 
     def may_be_beaten(self, used: MatcherName) -> bool:
-        """Whether any matcher could be better, if it saved all computing and took no time."""
+        """Tell whether any matcher could be better, if it saved all computing and took no time."""
         return self._saved(0.0, 0.0) > self.shown(used) + self._margin
 
     @property

@@ -19,7 +19,7 @@ _LEAST_PAIRS = 12
 _LEAST_INLIERS = 10
 _LEAST_INLIER_SHARE = 0.2
 _TOLERANCE = 3.0  # pixels that matched features may deviate
-_REFINED_TOLERANCE = 1.0  # the same of points that were followed
+_REFINED_TOLERANCE = 1.0  # pixels that followed points may deviate
 _MOST_TRIALS, _CONFIDENCE = 1000, 0.995  # of the robust estimator
 _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
@@ -42,7 +42,7 @@ class Tracked:
 
     Attributes:
         motion: reference -> frame, in pixels of the images; None where none was found.
-        reason: why none was found.
+        reason: why none was found; empty where one was.
     """
 
     motion: Motion | None
@@ -73,7 +73,7 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
 
 
 def track_most(reference: View, frame: View, expected: Motion) -> Motion | None:
-    """The motion of most corners between two views, that of a large object at least; never as dear as :func:`track`."""
+    """Return the motion of most corners between two views, or of a large object; never as costly as :func:`track`."""
     found = _followed_nearby(reference, frame, expected)
     if found is None:
         found = _followed(reference, frame, _in_grey(reference, expected), _NEAR_SHARE)
@@ -85,19 +85,19 @@ def _followed_nearby(reference: View, frame: View, expected: Motion) -> Matrix |
 
 
 def _in_grey(view: View, motion: Motion) -> Matrix:
-    """A motion in pixels of :attr:`View.grey`."""
+    """Express a motion in pixels of :attr:`View.grey`."""
     return motion.scaled(view.scale, view.scale).matrix
 
 
 def _plausible_motion(found: Matrix, view: View) -> Motion | None:
-    """A motion in pixels of the images from one in pixels of :attr:`View.grey`; None where no camera moves so."""
+    """Convert a motion from pixels of :attr:`View.grey` to those of the images; None where no camera moves so."""
     if not is_plausible(found, (view.grey.shape[0], view.grey.shape[1])):
         return None
     return Motion(matrix=found).scaled(1 / view.scale, 1 / view.scale)
 
 
 def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
-    """The homography between matched features; or why there is none."""
+    """Return the homography between matched features; or None, and why there is none."""
     pairs = reference.finder.pair(reference.features, frame.features)
     if len(pairs) < _LEAST_PAIRS:
         return None, TOO_FEW_FEATURES
@@ -116,7 +116,7 @@ def _followed(
     window: int = WINDOW,
     levels: int = _PYRAMID_LEVELS,
 ) -> Matrix | None:
-    """The homography from where corners are found again, to fractions of a pixel; None where too few of them agree."""
+    """Return the homography by where corners are found again, to fractions of a pixel; None where too few agree."""
     points = reference.corners
     if len(points) < _LEAST_PAIRS:
         return None
@@ -137,8 +137,9 @@ def _followed(
 
 
 def _robustly(before: Points, now: Points, tolerance: float) -> tuple[Matrix | None, Image]:
-    """The homography that most points agree with, and which do. OpenCV's plain RANSAC finds the same, but takes 20 ms
-    for a hopeless case, and this a twentieth of that.
+    """Return the homography that most points agree with, and which points do.
+
+    OpenCV's plain RANSAC finds the same, but takes 20 ms for a hopeless case, and this a twentieth of that.
     """
     matrix, inliers = cv2.findHomography(
         before, now, cv2.USAC_FAST, tolerance, maxIters=_MOST_TRIALS, confidence=_CONFIDENCE
@@ -149,10 +150,10 @@ def _robustly(before: Points, now: Points, tolerance: float) -> tuple[Matrix | N
 
 
 def _simplest(before: Points, now: Points, matrix: Matrix) -> Matrix:
-    """The shift between points, if it explains them nearly as well as the homography found; else the best homography.
+    """Return the shift between points, if it explains them nearly as well as a homography; else the best homography.
 
-    The robust estimator keeps what it fitted to a sample: fitted to all that agree, the picture's corners are nearer to
-    where they belong by a sixth (95 of 100 within 0.24 instead of 0.29 pixels over 600 motions), for 0.2 ms.
+    The robust estimator returns what it fitted to a sample. A fit to all points that agree brings the image's corners a
+    sixth nearer to where they belong (95 of 100 within 0.24 instead of 0.29 pixels over 600 motions), for 0.2 ms.
     """
     moves = (now - before).reshape(-1, 2)
     shift = moves.mean(axis=0)  # they agree to a pixel: robust enough
@@ -168,7 +169,7 @@ def _rms(values: NDArray[np.floating]) -> float:
 
 
 def is_plausible(matrix: NDArray[np.float64], size: tuple[int, int]) -> bool:
-    """Whether a camera may have moved so between two frames: finite, no mirror, moderate scale, shift and tilt."""
+    """Tell whether a camera may have moved so between two frames: finite, no mirror, moderate scale, shift and tilt."""
     if not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-6:
         return False
     height, width = size

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tensor lifetimes -> where each tensor lies in one arena."""
+"""Place tensors in one memory arena, by the times at which they are alive."""
 
 from cacheinf_ros.memory.operator_order import OperatorUse, smallest_order
 from cacheinf_ros.memory.placement import Placement, check

@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Strategies that place tensors anywhere in one arena.
 
-Sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and what they compare with: tensors in order, after Lee et al. (2019),
-and Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018).
+They are those of sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and those that the authors compare with: tensors in
+order, after Lee et al. (2019), and Sekiyama et al., "Profile-guided memory optimization for deep neural networks"
+(2018).
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, colum
 
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
-    """Section 5.2: the largest tensors first, each into the smallest gap that takes it."""
+    """Place the largest tensors first, each into the smallest gap that takes it (section 5.2)."""
     return fill_gaps(records, by_size(records))
 
 
 def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
-    """Section 5.3: operators of the largest breadth first."""
+    """Place the tensors of operators of the largest breadth first (section 5.3)."""
     return fill_gaps(records, by_breadth(records))
 
 
 def greedy_in_order(records: Sequence[TensorRecord]) -> Placement:
-    """Lee et al. (2019): in the order of execution."""
+    """Place tensors in the order of execution (Lee et al., 2019)."""
     return fill_gaps(records, sorted(range(len(records)), key=lambda i: records[i].first))
 
 
 def fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placement:
-    """Place one after another into the smallest gap between those that live at the same time, or behind them."""
+    """Place tensors in turn, each into the smallest gap between those alive at the same time, or behind them."""
     placed = Placed(len(records))
     offsets = [0] * len(records)
     for index in order:
@@ -40,24 +41,24 @@ def fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placemen
 
 
 class Placed:
-    """Tensors that have a place, by growing offset.
+    """Tensors that have been placed, by ascending offset.
 
     Attributes:
-        end: of the last one: bytes of the arena.
+        end: end of the last one, which is the size of the arena, in bytes.
     """
 
     def __init__(self, room: int) -> None:
-        """``room``: for so many tensors."""
+        """Allocate a table for ``room`` tensors."""
         self._table = np.empty((4, room), np.int64)  # offset, end, first, last
         self._count = 0
         self.end = 0
 
     def take(self, record: TensorRecord) -> int:
-        """Find the tensor a place; its offset."""
+        """Find a place for the tensor, and return its offset."""
         offset, end, first, last = self._table[:, : self._count]
         living = (first <= record.last) & (last >= record.first)
         starts, ends = offset[living], np.maximum.accumulate(end[living], dtype=np.int64)
-        before = np.concatenate([[0], ends])  # each gap begins where all below it have ended
+        before = np.concatenate([[0], ends])  # each gap begins where everything below it has ended
         gaps = starts - before[:-1]
         fits = np.flatnonzero(gaps >= record.size)
         place = int(before[fits[gaps[fits].argmin()]]) if len(fits) else int(before[-1])
@@ -73,20 +74,21 @@ class Placed:
 
 
 def strip_packing_best_fit(records: Sequence[TensorRecord], *, largest_first: bool = True) -> Placement:
-    """Sekiyama et al. (2018): the best-fit heuristic for strip packing, of which time is the other side.
+    """Place by the best-fit heuristic for strip packing, with time as the strip's other side (Sekiyama et al., 2018).
 
     The skyline's lowest line is filled with the tensor of the longest life that fits between the line's ends; a line
     that takes none is lifted to its lower neighbour.
 
     Args:
-        largest_first: of tensors that live equally long, the largest is taken; otherwise that which begins earliest.
+        largest_first: whether of tensors that live equally long the largest is taken; otherwise the one that begins
+            earliest.
     """
     if not records:
         return Placement(offsets=(), size=0)
     size, first, last = columns(records)
     among_equal = -size if largest_first else first
     offsets = np.full(len(records), -1, np.int64)
-    skyline = [(int(first.min()), int(last.max()) + 1, 0)]  # (start, end, offset), in time's order
+    skyline = [(int(first.min()), int(last.max()) + 1, 0)]  # (start, end, offset), in order of time
     while (offsets < 0).any():
         line = min(range(len(skyline)), key=lambda i: skyline[i][2])
         start, end, offset = skyline[line]
@@ -111,7 +113,7 @@ def _lift(skyline: list[tuple[int, int, int]], line: int) -> None:
 
 
 def _join(skyline: list[tuple[int, int, int]]) -> None:
-    """Make one line of neighbours at the same offset."""
+    """Join neighbouring lines at the same offset into one."""
     joined = [skyline[0]]
     for start, end, offset in skyline[1:]:
         if offset == joined[-1][2]:

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The order of operators in which least memory is alive at once (Pisarchyk and Lee, 2020, section 7.1).
+"""Find the order of operators in which least memory is alive at once (Pisarchyk and Lee, 2020, section 7.1).
 
-Layer by layer: of all orders in which the same operators have run, only the one with the smallest breadth so far is
-gone on with. While none has to be given up, the result is the best order there is.
+The search goes layer by layer: of all orders in which the same operators have run, only the one with the smallest
+breadth so far is continued. While no such set of operators has to be given up, the result is the best order there is.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_BEAM = 200  # sets of operators that are gone on with
+_BEAM = 200  # sets of operators that are continued after each layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorUse:
-    """What an operator needs.
+    """The results and tensors that an operator needs.
 
     Attributes:
         after: indices of the operators whose results it reads.
@@ -32,7 +32,7 @@ class OperatorOrder:
 
     Attributes:
         order: indices of operators, each after those that it needs.
-        breadth: most bytes that are alive while one operator runs.
+        breadth: the most bytes that are alive while one operator runs.
         is_best: whether no order has a smaller breadth.
     """
 
@@ -43,8 +43,9 @@ class OperatorOrder:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Operators that have run and that could be next, as bits, the breadth until then, and the last one with the state
-    before it.
+    """A partial order: the operators that have run and that could be next, as bits, and the breadth so far.
+
+    ``last`` is the operator that ran last, ``before`` the state before it.
     """
 
     done: int
@@ -56,11 +57,11 @@ class _State:
 
 
 def smallest_order(operators: Sequence[OperatorUse], sizes: Sequence[int], beam: int = _BEAM) -> OperatorOrder:
-    """Search the order of the smallest breadth.
+    """Search for the order of the smallest breadth.
 
     Args:
         sizes: bytes of each tensor.
-        beam: how many states are gone on with after each operator, those of the smallest breadth.
+        beam: how many states are continued after each operator, those of the smallest breadth.
     """
     problem = _Problem.of(operators, sizes)
     states, is_best = [problem.start()], True
@@ -80,7 +81,7 @@ def smallest_order(operators: Sequence[OperatorUse], sizes: Sequence[int], beam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Problem:
-    """By operator what it needs and who needs it, by tensor who uses it: as bits."""
+    """For each operator what it needs and who needs it, for each tensor who uses it; most of these sets are bits."""
 
     operators: Sequence[OperatorUse]
     sizes: Sequence[int]
@@ -100,7 +101,7 @@ class _Problem:
         return _State(done=0, ready=ready, breadth=0, alive=0, last=-1, before=None)
 
     def run(self, state: _State, index: int) -> _State:
-        """The state behind one more operator."""
+        """Return the state after one more operator."""
         tensors, users = self.operators[index].tensors, self.users
         done = state.done | 1 << index
         ready = state.ready & ~(1 << index)

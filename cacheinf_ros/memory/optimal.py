@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The smallest arena of all; anytime: it starts from the best greedy placement."""
+"""Search for the smallest arena of all, as an anytime algorithm that starts from the best greedy placement."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cacheinf_ros.memory.placement_search import FOUND, GIVEN_UP, IMPOSSIBLE, OR
 from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
 from cacheinf_ros.memory.strategies import best_of_greedy
 
-_STEPS = 4  # of the first search with each order, for each tensor; doubled while none succeeds
-_DIVE, _NOISE = 2, 0.1  # steps of a dive for each tensor, and how much the keys of its order are perturbed
+_STEPS = 4  # per tensor, of the first search with each order; doubled while none succeeds
+_DIVE, _NOISE = 2, 0.1  # steps of a dive per tensor, and how much the keys of its order are perturbed
 _DIVES = 3.0  # time for dives / time for searches
 
-_MOST = 1000  # tensors: the search takes memory by their square
+_MOST = 1000  # tensors; the memory of a search grows with their square
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Optimum:
 
     @property
     def is_proven(self) -> bool:
-        """Whether nothing better exists."""
+        """Whether it is proven that nothing better exists."""
         return self.placement.size == self.least
 
 
@@ -45,14 +45,15 @@ def optimal(records: Sequence[TensorRecord], *, capacity: int = 0, time_limit_s:
     """Place tensors in the smallest arena.
 
     Args:
-        records: of more than :data:`_MOST` alive one after another, the best greedy placement is returned.
-        capacity: bytes that are enough: the search ends when they are.
-        time_limit_s: of the search, after which the best placement so far is returned.
+        records: tensors to place; where more than :data:`_MOST` of them live without a moment between them at which
+            nothing is alive, these are placed by the best greedy strategy.
+        capacity: bytes that are enough: the search ends when everything fits into them.
+        time_limit_s: duration of the search, after which the best placement so far is returned.
     """
     deadline = time.monotonic() + time_limit_s
     least, offsets = least_for_offsets(records), [0] * len(records)
     proven = least
-    for group in _groups(records):  # never alive with another's: each has the whole arena
+    for group in _groups(records):  # tensors of two groups are never alive together: each group has the whole arena
         found = _smallest([records[i] for i in group], max(capacity, least), deadline)
         proven = max(proven, found.least)
         for index, offset in zip(group, found.placement.offsets, strict=True):
@@ -62,7 +63,7 @@ def optimal(records: Sequence[TensorRecord], *, capacity: int = 0, time_limit_s:
 
 
 def _groups(records: Sequence[TensorRecord]) -> Iterator[list[int]]:
-    """Indices of the tensors between two moments at which nothing is alive."""
+    """Yield groups of tensors' indices, separated by moments at which nothing is alive."""
     group: list[int] = []
     end = -1
     for index in sorted(range(len(records)), key=lambda i: records[i].first):
@@ -76,7 +77,10 @@ def _groups(records: Sequence[TensorRecord]) -> Iterator[list[int]]:
 
 
 def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> Optimum:
-    """First try to reach what is enough; then halve the distance between what was found and what seems out of reach."""
+    """Search for the smallest placement of a group, or for one that is small enough.
+
+    First try to reach what is enough; then halve the distance between what was found and what seems out of reach.
+    """
     best, least, unit = best_of_greedy(records), least_for_offsets(records), math.gcd(*(r.size for r in records))
     enough = max(enough // unit * unit, least)  # every arena's size is a multiple of the unit
     out_of_reach, target = least - unit, enough
@@ -96,7 +100,7 @@ def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> 
 
 
 def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> tuple[int, Placement | None]:
-    """A placement within a capacity: by searches that go on ever longer, and by ever more dives in perturbed orders.
+    """Search for a placement within a capacity, by ever longer searches and by ever more dives in perturbed orders.
 
     Where there are many solutions, one of many short attempts is likely to fall into one; where there is none, only a
     long search says so.
@@ -120,7 +124,7 @@ def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> 
 def _first(
     problem: Problem, capacity: int, weights: NDArray[np.float64], steps: int, deadline: float
 ) -> tuple[int, Placement | None]:
-    """What the first order says with which the search does not give up."""
+    """Return what the search answers with the first order with which it does not give up."""
     for order in range(ORDERS):
         verdict, offsets = problem.search(capacity, order, steps, weights)
         if verdict == FOUND:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where tensors lie in the arena."""
+"""Placements of tensors in the arena, and the shared objects that some strategies make of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Placement:
     Attributes:
         offsets: bytes, in the order of the records.
         size: bytes of the arena.
-        objects: where tensors share objects, which one each lies in; objects lie one behind another. None: any offset.
+        objects: for each tensor, which shared object it lies in; objects lie one behind another. None: there are none.
     """
 
     offsets: tuple[int, ...]
@@ -31,7 +31,7 @@ def check(records: Sequence[TensorRecord], placement: Placement) -> None:
     if len(records) != len(placement.offsets):
         raise PlanError(f"a placement of {len(placement.offsets)} tensors for {len(records)}")
     order = sorted(range(len(records)), key=lambda i: records[i].first)
-    alive: list[tuple[int, int]] = []  # (offset, index), sorted: disjoint, so that neighbours say all
+    alive: list[tuple[int, int]] = []  # (offset, index), sorted; disjoint, so that checking neighbours suffices
     for index in order:
         record, offset = records[index], placement.offsets[index]
         if offset < 0 or offset + record.size > placement.size:
@@ -57,19 +57,19 @@ class SharedObject:
     uses: list[tuple[int, int]] = field(default_factory=list)
 
     def suits(self, record: TensorRecord) -> bool:
-        """Whether nobody uses it while the tensor is alive."""
+        """Tell whether nobody uses the object while the tensor is alive."""
         after = bisect_left(self.uses, (record.first, record.first))
         free_after = after == len(self.uses) or self.uses[after][0] > record.last
         return free_after and (after == 0 or self.uses[after - 1][1] < record.first)
 
     def use(self, record: TensorRecord) -> None:
-        """Take the tensor in, and grow if need be."""
+        """Add the tensor, and grow the object if need be."""
         insort(self.uses, (record.first, record.last))
         self.size = max(self.size, record.size)
 
 
 def in_objects(objects: Sequence[SharedObject], object_of: Sequence[int]) -> Placement:
-    """The placement of tensors in shared objects, which lie one behind another."""
+    """Return the placement of tensors in shared objects, which lie one behind another."""
     starts, end = [], 0
     for shared in objects:
         starts.append(end)

@@ -1,13 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Exact search for a placement below a capacity, by depth first and bottom up.
+"""Search exactly for a placement within a capacity, depth first and from the bottom up.
 
 After MiniMalloc (Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning",
 2023): if there is a solution, there is a *canonical* one, in which nothing can be moved down. Its tensors are placed in
-the order of their offsets, each on top of what lies below it. So a state is what is left to place, and the lowest place
-that each of it can still take. A state is given up where what is left does not fit into some *section* of time (between
-two events): stacked up, each not below its lowest place. A tensor is not placed where another one would fit below it
-entirely. Where what is left falls apart in time, each part is placed on its own, in an order of its own: one that fails
-makes the others pointless.
+the order of their offsets, each on top of what lies below it. So a state consists of the tensors left to place, and of
+the lowest place that each can still take. A state is given up where the tensors left do not fit into some *section* of
+time (between two events), stacked up, none below its lowest place. A tensor is not placed where another one would fit
+below it entirely. Where the tensors left fall apart in time, each part is placed on its own, in an order of its own; as
+soon as one part fails, the others need not be tried.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Numbers = NDArray[np.int64]
 
 FOUND, IMPOSSIBLE, GIVEN_UP = 1, 0, -1
 ORDERS = 3
-"""In which tensors can be tried: first by life, area, and the most that is alive with them; or by that, area, life;
-or by that, life, area. Of what is alive only what is left to place counts."""
+"""The number of orders in which tensors can be tried: by (life, area, most alive), (most alive, area, life) or (most
+alive, life, area). "Most alive" is the largest total size alive together with a tensor, of tensors left to place."""
 _NUMBERS = Array("int64", 1, writable=True)
 _BIG = np.int64(2**62)
 # As plain tuples: numba takes much longer to recognise named ones.
@@ -35,7 +35,7 @@ Tensors: TypeAlias = tuple[
     Numbers, Numbers, Numbers, Numbers, NDArray[np.float64]
 ]  # starts, ends, sizes, lives, weights
 Limits: TypeAlias = tuple[int, int, Numbers]  # capacity; order, see ORDERS; [1], how many steps are left
-Scratch: TypeAlias = tuple[Numbers, Numbers]  # one per section: see _count; anything
+Scratch: TypeAlias = tuple[Numbers, Numbers]  # one number per section: the counts of _count; scratch for anything
 
 
 class Problem:
@@ -43,10 +43,10 @@ class Problem:
 
     Attributes:
         sizes: bytes, int64 [tensors].
-        lives: operators at which each is alive.
+        lives: number of operators at which each is alive.
         starts, ends: first *section* of each tensor's life and the one after its last; a section ends where a tensor
             begins to live.
-        sections: how many there are.
+        sections: number of sections.
     """
 
     def __init__(self, records: Sequence[TensorRecord]) -> None:
@@ -63,12 +63,12 @@ class Problem:
     def search(
         self, capacity: int, order: int, most_steps: int, weights: NDArray[np.float64] | None = None
     ) -> tuple[int, Numbers]:
-        """Place all tensors within a capacity.
+        """Search for a placement of all tensors within a capacity.
 
         Args:
             order: in which tensors are tried at equal offsets, 0 to :data:`ORDERS` - 1.
             most_steps: placements tried, after which the search gives up.
-            weights: float64 [3, tensors]: by how much what they are ordered by (most alive, area, life) is changed.
+            weights: float64 [3, tensors]: factors of the keys (most alive, area, life) that tensors are ordered by.
 
         Returns:
             FOUND, IMPOSSIBLE or GIVEN_UP, and the offsets, in the order of the records.
@@ -99,7 +99,7 @@ def _ranked(
     order: int,
     scratch: Numbers,
 ) -> Numbers:
-    """The members, those to be tried first at equal offsets first."""
+    """Sort the members by the order: those to be tried first at equal offsets come first."""
     scratch[starts[members].min() : ends[members].max()] = 0
     for member in members:
         scratch[starts[member] : ends[member]] += sizes[member]
@@ -131,15 +131,15 @@ def _is_hopeless(
     capacity: int,
     above: Numbers,
 ) -> bool:
-    """Whether in some section what is left does not fit: each at ``last`` or its lowest place, or above.
+    """Tell whether the members do not fit into some section: each at ``last`` or its lowest place, or above.
 
     Args:
-        members: what is left, by growing lowest place.
+        members: tensors left to place, by ascending lowest place.
         above: scratch, one per section.
     """
     for member in members:
         above[starts[member] : ends[member]] = 0
-    for i in range(len(members) - 1, -1, -1):  # of those that cannot lie lower, the sum fits above the lowest of them
+    for i in range(len(members) - 1, -1, -1):  # this and later members cannot lie lower: their sum must fit above it
         member, highest = members[i], np.int64(0)
         for section in range(starts[member], ends[member]):  # without a branch, for the compiler to use vectors
             above[section] += sizes[member]
@@ -153,7 +153,7 @@ def _is_hopeless(
 def _next(
     members: Numbers, lowest: Numbers, sizes: Numbers, last: int, last_index: int, tried_offset: int, tried_index: int
 ) -> int:
-    """The position of the member to try after one that was tried: by offset, then by order; -1: there is none."""
+    """Return the position of the member to try after the last one tried, by offset, then by order; -1: none is left."""
     lid = _BIG  # a tensor that is placed here or higher would leave room for another one below it
     best, best_offset = -1, _BIG
     for i in range(len(members)):
@@ -174,7 +174,10 @@ def _next(
 def _rest(
     members: Numbers, lowest: Numbers, chosen: int, end: int, starts: Numbers, ends: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """What is left without the chosen one, which ends at an offset: others that it meets can only lie above it."""
+    """Return the members without the chosen one, which ends at offset ``end``, and their lowest places.
+
+    Members that are alive together with the chosen one can only lie above it.
+    """
     left = len(members) - 1
     rest, raised, lifted = np.empty(left, np.int64), np.empty(left, np.int64), np.empty(left + 1, np.int64)
     first, last = starts[members[chosen]], ends[members[chosen]]
@@ -200,7 +203,7 @@ def _meets_any(one: int, others: Numbers, starts: Numbers, ends: Numbers) -> boo
 
 @compiled()
 def _count(member: int, by: int, starts: Numbers, ends: Numbers, alive: Numbers) -> bool:
-    """Add to how many members are alive from each section into the next one; whether some count became 0."""
+    """Add ``by`` to the number of members alive both in a section and in the one before; tell whether one became 0."""
     broken = False
     for section in range(starts[member] + 1, ends[member]):
         alive[section] += by
@@ -210,7 +213,7 @@ def _count(member: int, by: int, starts: Numbers, ends: Numbers, alive: Numbers)
 
 @compiled()
 def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) -> tuple[int, Numbers]:
-    """How many parts there are that are never alive together, and which one each member belongs to."""
+    """Return how many parts there are that are never alive together, and which one each member belongs to."""
     for member in members:
         joined[starts[member] : ends[member]] = 0
     for member in members:
@@ -242,15 +245,15 @@ def _place_all(
     rooms: Scratch,
     offsets: Numbers,
 ) -> int:
-    """Place the members, none lower than ``last``; where that is impossible, their offsets are -1 again.
+    """Place the members, none lower than ``last``, and return the verdict; unless found, their offsets are -1 again.
 
     Args:
-        members: what is left, by growing lowest place; they are numbered in the order in which they are tried.
-        last_index: of the one placed before, at ``last``: the next one at the same offset comes later in order.
-        tensors: of which the members are some.
-        limits: which the search keeps to; its steps are counted down.
+        members: tensors left, by ascending lowest place; they are numbered in the order in which they are tried.
+        last_index: number of the one placed before, at ``last``: the next one at the same offset comes later in order.
+        tensors: all tensors, of which the members are some.
+        limits: limits of the search; its steps are counted down.
         rooms: how many members are alive in each section and in the one before, and scratch.
-        offsets: out, of the members.
+        offsets: out: the offsets of the members.
     """
     starts, ends, sizes, lives, weights = tensors
     capacity, order, steps = limits
@@ -284,7 +287,7 @@ def _place_all(
                     numbers = np.empty(len(sizes), np.int64)
                     numbers[ranked] = np.arange(len(ranked))
                     found = np.full(len(ranked), np.int64(-1))
-                    nobody = min(-1, place)  # a literal is compiled apart, and numba cannot cache that
+                    nobody = min(-1, place)  # numba would compile a version for a literal -1, and cannot cache that
                     own = starts[ranked], ends[ranked], sizes[ranked], lives[ranked], weights[:, ranked].copy()
                     verdict = _place_all(
                         numbers[some], raised[part == number], place, nobody, own, limits, rooms, found

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import PlanError
 
 MIB = 2**20
-"""Bytes."""
+"""The bytes of a mebibyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class TensorRecord:
     Attributes:
         size: bytes, aligned.
         first: index of the operator that writes it.
-        last: of the last one that reads it; alive from first to last, both included.
-        name: for pictures and messages.
+        last: index of the last operator that reads it; the tensor is alive from first to last, both included.
+        name: name of the tensor, for pictures and messages.
 
     Raises:
         PlanError: the size is not positive, or the last use comes before the first.
@@ -49,21 +49,21 @@ class TensorRecord:
 
 
 def columns(records: Sequence[TensorRecord]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(sizes, firsts, lasts)."""
+    """Return (sizes, firsts, lasts) of the records, each int64 [records]."""
     table = np.array([(record.size, record.first, record.last) for record in records], np.int64).reshape(-1, 3)
     sizes, firsts, lasts = np.ascontiguousarray(table.T)
     return sizes, firsts, lasts
 
 
 def aligned(size: int, alignment: int) -> int:
-    """The size rounded up to a multiple of the alignment."""
+    """Round the size up to a multiple of the alignment."""
     return -(-size // alignment) * alignment
 
 
 def profiles(records: Sequence[TensorRecord]) -> Iterator[tuple[int, list[int]]]:
-    """(operator, indices of the records alive, largest first), for every operator at which a tensor begins to live.
+    """Yield (operator, indices of the records alive, largest first) for each operator at which a tensor begins to live.
 
-    At all others no tensor is alive that was not at the one before: neither bounds nor strategies need them.
+    At every other operator, all tensors alive were alive at the one before: neither bounds nor strategies need it.
     """
     order = sorted(range(len(records)), key=lambda i: records[i].first)
     alive: list[tuple[int, int]] = []  # (-size, index), sorted
@@ -78,12 +78,12 @@ def profiles(records: Sequence[TensorRecord]) -> Iterator[tuple[int, list[int]]]
 
 
 def breadth(records: Sequence[TensorRecord], profile: Sequence[int]) -> int:
-    """Bytes alive together."""
+    """Return the bytes that the records of a profile take together."""
     return sum(records[i].size for i in profile)
 
 
 def positional_maxima(records: Sequence[TensorRecord]) -> list[int]:
-    """Descending: the i-th shared object must be at least so large."""
+    """Return the positional maxima, descending: the i-th shared object must be at least so large."""
     maxima: list[int] = []
     for _, profile in profiles(records):
         maxima += [0] * (len(profile) - len(maxima))
@@ -93,21 +93,21 @@ def positional_maxima(records: Sequence[TensorRecord]) -> list[int]:
 
 
 def least_for_shared_objects(records: Sequence[TensorRecord]) -> int:
-    """Bytes below which no assignment to shared objects can be: the sum of the positional maxima."""
+    """Return the bytes below which no assignment to shared objects can be: the sum of the positional maxima."""
     return sum(positional_maxima(records))
 
 
 def least_for_offsets(records: Sequence[TensorRecord]) -> int:
-    """Bytes below which no placement in one arena can be: the largest breadth."""
+    """Return the bytes below which no placement in one arena can be: the largest breadth."""
     return max((breadth(records, profile) for _, profile in profiles(records)), default=0)
 
 
 def by_size(records: Sequence[TensorRecord]) -> list[int]:
-    """Indices, largest first; of equal ones, those that live longer."""
+    """Return indices of the records, largest first; of equal ones, those that live longer first."""
     return sorted(range(len(records)), key=lambda i: (-records[i].size, records[i].first - records[i].last))
 
 
 def by_breadth(records: Sequence[TensorRecord]) -> list[int]:
-    """Indices, as operators of decreasing breadth need them, for each operator the largest first."""
+    """Return indices of the records as operators of decreasing breadth need them, for each operator largest first."""
     ordered = sorted(profiles(records), key=lambda entry: -breadth(records, entry[1]))
     return list(dict.fromkeys(index for _, profile in ordered for index in profile))

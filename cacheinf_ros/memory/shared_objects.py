@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Strategies that let tensors share objects, for memories that cannot be addressed byte by byte (textures).
 
-Ours are sections 4.2 to 4.4 of Pisarchyk and Lee (2020); ``greedy_in_order`` and ``min_cost_flow`` are what they
-compare with, Lee et al., "On-Device Neural Net Inference with Mobile GPUs" (2019).
+They are those of sections 4.2 to 4.4 of Pisarchyk and Lee (2020); ``greedy_in_order`` and ``min_cost_flow`` are those
+that the authors compare with, by Lee et al., "On-Device Neural Net Inference with Mobile GPUs" (2019).
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def naive(records: Sequence[TensorRecord]) -> Placement:
-    """Every tensor has an object of its own."""
+    """Give every tensor an object of its own."""
     objects = [SharedObject(size=record.size) for record in records]
     return in_objects(objects, range(len(records)))
 
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
-    """Section 4.3: largest tensors first."""
+    """Assign the largest tensors first (section 4.3)."""
     return _assign(records, by_size(records), _growth_first)
 
 
 def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
-    """Section 4.2: operators of the largest breadth first."""
+    """Assign the tensors of operators of the largest breadth first (section 4.2)."""
     return _assign(records, by_breadth(records), _growth_first)
 
 
 def greedy_in_order(records: Sequence[TensorRecord]) -> Placement:
-    """Lee et al. (2019): in the order of execution, each tensor takes the free object nearest to its size."""
+    """Assign in the order of execution: each tensor takes the free object nearest to its size (Lee et al., 2019)."""
     order = sorted(range(len(records)), key=lambda i: records[i].first)
     return _assign(records, order, _difference_first)
 
 
 def _growth_first(object_size: int, size: int) -> tuple[int, int]:
-    """The smallest object that is large enough is best, otherwise the one that grows least."""
+    """Rank an object: the smallest one that is large enough is best, otherwise the one that grows least."""
     return int(object_size < size), abs(object_size - size)
 
 
@@ -53,7 +53,7 @@ def _difference_first(object_size: int, size: int) -> tuple[int, int]:
 def _assign(
     records: Sequence[TensorRecord], order: Iterable[int], waste: Callable[[int, int], tuple[int, int]]
 ) -> Placement:
-    """Each tensor in turn takes the suitable object that ``waste`` of (object's size, its own) is smallest for."""
+    """Assign to each tensor in turn the suitable object for which ``waste`` of (object's size, its own) is smallest."""
     objects: list[SharedObject] = []
     object_of = [0] * len(records)
     for index in order:
@@ -68,8 +68,9 @@ def _assign(
 
 
 def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
-    """Section 4.4: in stages, by the positional maximum that a tensor is nearest below; within a stage, the tensor
-    that leaves its object idle for the shortest time goes first.
+    """Assign in stages, by the positional maximum that a tensor is nearest below (section 4.4).
+
+    Within a stage, the tensor that leaves its object idle for the shortest time goes first.
     """
     if not records:
         return Placement(offsets=(), size=0, objects=())
@@ -98,7 +99,7 @@ def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
 
 
 def _runs(values: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
-    """(start, end) of each run of equal values."""
+    """Return (start, end) of each run of equal values."""
     starts = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return pairwise(starts)
 
@@ -106,7 +107,7 @@ def _runs(values: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
 def _nearest(
     gaps: Sequence[NDArray[np.int64]], objects: Sequence[SharedObject], waiting: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """(position in ``waiting``, object) with the smallest gap, of equals the largest object; or a new one."""
+    """Return (position in ``waiting``, object) of the smallest gap, of equals the largest object; or a new object."""
     if not objects:
         return 0, 0
     table = np.stack([gap[waiting] for gap in gaps])
@@ -119,10 +120,10 @@ def _nearest(
 
 
 def min_cost_flow(records: Sequence[TensorRecord]) -> Placement:
-    """Lee et al. (2019): which tensor each one follows in its object, so that the objects grow least in all.
+    """Choose which tensor each one follows in its object, so that the objects grow least in all (Lee et al., 2019).
 
-    A tensor costs its size in a new object, or by how much it exceeds the one before it. Each is followed by one at
-    most: the flow is an assignment, solved as one.
+    A tensor costs its size in a new object, or by how much it exceeds the one before it. At most one
+    follows each: the flow is an assignment problem, and is solved as one.
     """
     count = len(records)
     if not count:

@@ -35,7 +35,7 @@ OFFSETS: Mapping[str, Strategy] = MappingProxyType(
 
 
 def best_of_greedy(records: Sequence[TensorRecord]) -> Placement:
-    """The smallest placement that any strategy finds but ``min_cost_flow``, whose time is cubic.
+    """Return the smallest placement that any strategy finds except ``min_cost_flow``, whose time is cubic.
 
     Section 6 of the paper advises to try them all. An assignment to shared objects is a placement in one arena too.
     """

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matcher and inference in one process: one image subscription, and the map leaves the process only for who
-subscribes to it.
+"""The node that matches and infers in one process, with a single image subscription.
 
-Matching of a frame runs in a thread of its own while the frame before is computed (DeepCache's pipeline, section 5).
+Cache maps leave the process only while somebody subscribes to them. Matching of a frame runs in a thread of its own
+while the previous frame is computed (DeepCache's pipeline, section 5).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 
 _AHEAD = 2
-"""Matched frames that wait to be computed, at most."""
+"""The largest number of matched frames that wait to be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Matched:
-    """A frame whose map is known.
+    """A frame whose cache map is known.
 
     Attributes:
-        image: uint8 [height, width, 3], BGR; None where there is none.
-        error: why there is none.
-        matching_ms: what matching took.
+        image: uint8 [height, width, 3], BGR; None where it could not be read.
+        error: why there is no image; empty where there is one.
+        matching_ms: how long matching took, ms.
     """
 
     arrival: Arrival
@@ -56,17 +56,17 @@ class _Matched:
 
 
 class CachedInferenceNode(FrameNode):
-    """Matches and runs every frame that it accepts; publishes one result for each."""
+    """Matches and infers every frame that it accepts, and publishes one result for each."""
 
     def __init__(
         self, make_scheduler: MakeScheduler = Scheduler, models: ModelPool | None = None, **options: Any
     ) -> None:
-        """Prepare.
+        """Declare the parameters; the model is loaded by :meth:`configure`.
 
         Args:
-            make_scheduler: of what chooses how each frame is divided between robot and server.
-            models: of the process; None: no other node runs any.
-            options: of rclpy's Node.
+            make_scheduler: makes what chooses how each frame is divided between robot and server.
+            models: shared by the nodes of this process; None: no other node of it runs a model.
+            options: passed to rclpy's Node.
         """
         super().__init__("cached_inference", EngineConfig, MatchingConfig, *Pipeline.CONFIGS, ImageConfig, **options)
         self._make_scheduler = make_scheduler
@@ -77,7 +77,7 @@ class CachedInferenceNode(FrameNode):
         self._pipeline = Pipeline(self, self._make_scheduler, self._models)
 
     def activate(self) -> None:
-        """Begin with an empty cache."""
+        """Start with an empty cache."""
         super().activate()
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
@@ -92,7 +92,7 @@ class CachedInferenceNode(FrameNode):
         self.begin(self._matched, self._infer, self._pipeline.rest, before=[self._matching], gives_way=gives_way)
 
     def deactivate(self) -> None:
-        """Finish the frames at hand, and tell the server."""
+        """Finish the frames being worked on, and tell the server that the session ends."""
         self._camera.close()
         super().deactivate()
         self._pipeline.disconnect()
@@ -131,13 +131,15 @@ class CachedInferenceNode(FrameNode):
         self._matched.add_map(update)
 
     def _wants_more(self) -> bool:
-        """Whether frames are to be matched. Not too many ahead where they queue up: the chain of maps has an end. Where
-        only the latest counts, all are: it is the latest that must be ready.
+        """Tell whether another frame is to be matched.
+
+        Where frames queue up, not too many are matched ahead: the chain of maps has a limited length. Where only the
+        latest frame counts, every frame is matched: the latest one must be ready.
         """
         return self._queue_size < _AHEAD or self._matched.waiting < _AHEAD
 
     def _infer(self, paired: Paired[_Matched]) -> None:
-        self._matching.tell(lambda: None)  # there is room for one more
+        self._matching.tell(lambda: None)  # wakes the matching thread: there is room for one more frame
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
         if computed is not None and computed.outcome is Outcome.CACHED and computed.engine.tells_savings:
@@ -153,7 +155,10 @@ def _prepared(paired: Paired[_Matched]) -> Prepared:
 
 
 def main() -> int:
-    """Run the node; with ``--cameras TOPIC...`` one for each, in the namespace of its topic, all with one model."""
+    """Run the node.
+
+    With ``--cameras TOPIC...`` there is a node for each topic, in the topic's namespace, and all share one model.
+    """
     parser = argparse.ArgumentParser(prog="cached_inference")
     parser.add_argument("--cameras", nargs="+", metavar="TOPIC", help="full names of image topics: a node for each")
     topics = parser.parse_args(remove_ros_args(sys.argv)[1:]).cameras or []

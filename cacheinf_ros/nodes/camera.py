@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The subscription to a camera: every frame that can arrive does, and what does not is counted."""
+"""The subscription to a camera: it receives every frame that can arrive, and counts those that are lost."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _REVIEW_S = 1.0
 
 
 class Camera:
-    """Receives a camera's images as they come over the wire, raw or compressed.
+    """Receives a camera's images as they come over the network, raw or compressed.
 
     With ``image_reliability: auto`` the subscription is reliable as long as all publishers are, and best effort as soon
     as one is not: a reliable subscription receives nothing from a best-effort publisher.
     """
 
     def __init__(self, node: Node, config: ImageConfig, health: Health, store: Callable[[Arrival], None]) -> None:
-        """Subscribe.
+        """Subscribe to the images.
 
         Args:
-            node: that receives.
+            node: the node that receives.
             config: topic, transport and reliability.
-            health: counts what is received and what is lost.
-            store: takes each frame, in the executor's thread.
+            health: counts received and lost frames.
+            store: takes each frame; called in the executor's thread.
         """
         self._node = node
         self._health = health
@@ -64,11 +64,11 @@ class Camera:
         self._arrived_s: float | None = None
         self._subscription = self._subscribe()
         health.counted("image_publishers", lambda: self._subscription.get_publisher_count())
-        # events may come before the graph knows of what they tell, and not every middleware has them
+        # an event may come before the ROS graph shows its cause, and not every middleware has events
         self._timer = node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
-        """Receive nothing more; by the executor's thread."""
+        """Unsubscribe; must be called by the executor's thread."""
         self._health.counted("image_publishers", lambda: 0)
         self._node.destroy_timer(self._timer)
         self._node.destroy_guard_condition(self._review_soon)
@@ -99,7 +99,10 @@ class Camera:
         self._review_soon.trigger()
 
     def _review(self) -> None:
-        """Look anew at what publishers offer; not in an event's callback, which must not destroy its subscription."""
+        """Check again what the publishers offer.
+
+        This does not happen in an event's callback, because that must not destroy its own subscription.
+        """
         offers = [
             info.qos_profile.reliability is QoSReliabilityPolicy.RELIABLE
             for info in self._node.get_publishers_info_by_topic(self._topic)
@@ -119,14 +122,14 @@ class Camera:
             self._subscription = self._subscribe()
 
     def _note_silence(self, *, is_published: bool) -> None:
-        """Say where nothing arrives: all of it may be lost, or no camera publishes, as far as the graph knows."""
+        """Report that nothing arrives: all frames are lost, or no camera publishes as far as the ROS graph knows."""
         reason = self._silence.reason(time.monotonic(), self._arrived_s, is_published=is_published)
         self._health.silent(reason)
         if reason and is_published:
             self._node.get_logger().warning(
                 f"{reason}: if the camera works, {LOSS_REMEDY}", throttle_duration_sec=_SAID_AGAIN_S
             )
-        elif reason and reason != self._told_silence:  # once: a camera may be switched off for hours
+        elif reason and reason != self._told_silence:  # said once: a camera may be switched off for hours
             self._node.get_logger().warning(f"{reason}: start the camera, or correct image_topic")
         self._told_silence = reason
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The server as a place for variants: asked, loaded ahead, tried again after it was lost, and paid."""
+"""The server as a place where variants run: requests, loading ahead, retries after it was lost, and what it costs."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.node_configs import ResultConfig
 
-_LINK = "link"  # the stage that is not the server's
+_LINK = "link"  # the stage that is spent on the link, not on the server
 
 
 class CatalogCloud:
-    """Has frames computed by variants on the server: there is a session for the last variant asked of each model."""
+    """Has frames computed by variants on the server, with one session per model, for the variant asked last."""
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
-        """Prepare; ``folders``: of the models."""
+        """Prepare; ``folders`` are the catalogs of the models."""
         self._node = node
         self._connection = connection
         self._load_deadline_ms = node.parameters.get(CatalogConfig).load_deadline_ms
         self._prices = node.parameters.get(CatalogBudgetConfig).prices
         self._folders = {folder.file.name: folder for folder in folders}
-        self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model, the variant and its session
+        self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model: the variant and its session
 
     def is_up(self, model: str) -> bool:
-        """Whether requests are worth sending."""
+        """Tell whether requests for a model are worth sending."""
         asked = self._asked.get(model)
         return self._connection.has_server and (asked is None or not asked[1].complaint)
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[InferenceResult]:
-        """Send a frame, and wait for its result.
+        """Send a frame to a variant on the server, and wait for its result.
 
         Args:
-            view: of the frame.
-            why: the server was chosen, for the result.
-            is_new: whether the server has to load the variant first, for which it is given time.
+            view: the frame.
+            why: the reason for choosing the server, for the result.
+            is_new: whether the server has to load the variant first; if so, it gets extra time.
         """
         frames, is_new = self._frames_for(model, variant, is_new=is_new)
         before = frames.bytes_sent
@@ -60,15 +60,18 @@ class CatalogCloud:
         return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 
     def close(self) -> None:
-        """End all sessions: the server is not asked any more."""
+        """End all sessions: nothing more is asked of the server."""
         for _, frames in self._asked.values():
             frames.close()
         self._asked.clear()
 
     def probe(self, model: str, view: View) -> float:
-        """Try a server that was late with a frame, if it is time to, without waiting. Returns dollars to be paid.
+        """Send a frame, without waiting, to a server that was late, if it is time to try it again.
 
-        What the server does with it is not known, and not paid for.
+        What the server does with the frame is not known, and not paid for.
+
+        Returns:
+            what the bytes that were sent cost, in dollars.
         """
         if model not in self._asked or not self._asked[model][1].complaint:
             return 0.0
@@ -78,7 +81,7 @@ class CatalogCloud:
         return self._prices.dollars(0.0, frames.bytes_sent - before)
 
     def _frames_for(self, model: str, variant: str, *, is_new: bool) -> tuple[WholeFrames, bool]:
-        """The session for a variant, and whether the server has to load it."""
+        """Return the session for a variant, and whether the server has to load the variant first."""
         asked = self._asked.get(model)
         if asked is not None and asked[0] == variant:
             return asked[1], is_new

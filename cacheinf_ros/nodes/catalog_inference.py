@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Many models on one camera under a budget: each is asked at its own rate, and a catalog of variants serves it.
+"""The node that runs many models on one camera under a budget: each has its own rate and its own catalog of variants.
 
 MCDNN's scheduler (section 5.3) picks variant and place for every request.
 """
@@ -31,19 +31,19 @@ class CatalogInferenceNode(FrameNode):
         self._live_catalogs = LiveCatalogs(self, CatalogConfig, self._register)
 
     def activate(self) -> None:
-        """Begin with empty caches."""
+        """Start with empty caches."""
         super().activate()
         self._begin_to_ask()
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
 
     def deactivate(self) -> None:
-        """Finish the request at hand."""
+        """Finish the request being served."""
         self._camera.close()
         super().deactivate()
         self._pipeline.forget()
 
     def clean_up(self) -> None:
-        """Free the models, and tell the server."""
+        """Free the models, and end the sessions with the server."""
         self._live_catalogs.close()
         self._pipeline.close()
         del self._pipeline
@@ -56,7 +56,7 @@ class CatalogInferenceNode(FrameNode):
         self.begin(self._asking, pipeline.answer, pipeline.rest)
 
     def _register(self, folders: Sequence[CatalogFolder]) -> bool:
-        """Ask these models from now on, if the request at hand is finished in time; the image that waits is dropped."""
+        """Serve these models from now on, and drop the waiting image; False if the current request takes too long."""
         is_active = self.standing is Standing.ACTIVE
         if is_active:
             super().deactivate()

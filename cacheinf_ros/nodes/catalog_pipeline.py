@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a request of the node to its one published result; a :class:`CatalogService` serves it."""
+"""The way from a request to its one published result; a :class:`CatalogService` serves the request."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ from cacheinf_ros.pipeline import guarded
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
 
-_RESULT_DEPTH = 100  # of all models together
+_RESULT_DEPTH = 100  # results of all models together
 _PERIOD_S = 1.0
 
 
 class CatalogPipeline:
-    """Used by the node's worker thread only.
+    """The inference half of the node; used only by the node's worker thread.
 
     Attributes:
-        models: their names, in the order of the parameter ``catalogs``.
+        models: the names of the models, in the order of the parameter ``catalogs``.
     """
 
     CONFIGS = (
         MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, SharingConfig, OffloadConfig, PowerModel,
         LimitConfig, CatalogBudgetConfig,
     )  # fmt: skip
-    """What the node must declare beside :class:`CatalogConfig`."""
+    """The configurations that the node must declare besides :class:`CatalogConfig`."""
 
     def __init__(self, node: FrameNode) -> None:
-        """Read the catalogs; :class:`CacheinfError` where that cannot be done, or no variant of a model may run."""
+        """Read the catalogs; raises :class:`CacheinfError` where that fails, or no variant of a model may run."""
         get, log = node.parameters.get, node.get_logger()
         self._node = node
         self._configs = CatalogsInUse(node.parameters)
         config = self._configs.get(CatalogConfig)
         folders = config.read(int8=computes_int8(get(EngineConfig).device))
-        demands = config.demands(folders)  # before anything is prepared: a mistake is told at once
+        demands = config.demands(folders)  # before anything is prepared, so that a mistake is reported at once
         if config.loads_variants:
             prepare_catalogs(folders, log.info, log.error)
         self._connection: ServerConnection | None = None
@@ -84,16 +84,16 @@ class CatalogPipeline:
 
     @property
     def rates_hz(self) -> Sequence[float]:
-        """How often each of the models is to be asked at present."""
+        """The rate in Hz at which each model is to be asked at present."""
         return self._configs.get(CatalogConfig).rates_hz
 
     def register(self, folders: Sequence[CatalogFolder]) -> None:
         """Serve the models of the catalogs that the parameters name now, with what is left of the budget.
 
-        To be called while no request is served. Nothing is loaded after it.
+        Must be called while no request is being served. No variant is loaded when it returns.
 
         Args:
-            folders: of these catalogs, prepared.
+            folders: the catalogs that the parameters name, prepared.
 
         Raises:
             CacheinfError: no variant of a model may run.
@@ -106,7 +106,7 @@ class CatalogPipeline:
         self._serve(folders, demands, before=self._service)
 
     def computed_with(self, model: str) -> tuple[str, ...]:
-        """The models that are computed with this one; to be asked in the worker's thread."""
+        """Return the names of the models computed together with this one; must be called in the worker's thread."""
         return self._device.computed_with(model)
 
     def answer(self, asked: Asked[Arrival]) -> None:
@@ -126,19 +126,19 @@ class CatalogPipeline:
         self._used_bytes = self._service.used_bytes
 
     def rest(self) -> None:
-        """Use the time in which no request waits."""
+        """Use the time in which no request waits to load better variants."""
         with guarded("loading"):
             self._service.improve()
 
     def forget(self) -> None:
-        """Have the next frame computed completely; when no request is served."""
+        """Have the next frame computed completely; must be called while no request is being served."""
         self._device.forget()
         self._view = None
 
     def close(self) -> None:
-        """End the sessions with a server and what runs in the background, when no request is served.
+        """End the sessions with the server and the background work; must be called while no request is being served.
 
-        To be called by the executor's thread, before the node's publishers are destroyed.
+        The executor's thread must call it, before the node's publishers are destroyed.
         """
         self._node.health.counted("result_subscribers", lambda: 0)
         self._device.drop_all()
@@ -191,14 +191,14 @@ class CatalogPipeline:
             self._figures[model].publish(message, latency_ms, None, None)
 
     def _seen(self, arrival: Arrival) -> View:
-        """The image, decoded once for all models."""
+        """Return the image, decoded once for all models."""
         if self._view is None or self._view[0] is not arrival:
             view = View(image=image_from(arrival.message), stamp_ns=arrival.stamp_ns, header=arrival.header)
             self._view = arrival, view
         return self._view[1]
 
     def _tell(self) -> None:
-        """Called by a timer in another thread: what is left is told also while no image comes."""
+        """Report what is left of the budget, even while no image comes; a timer calls this in another thread."""
         self._report.left(self._service.account, self._service.left_s, self._used_bytes)
 
     def _nothing(self, model: str, arrival: Arrival, error: str) -> InferenceResult:

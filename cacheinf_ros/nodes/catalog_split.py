@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Variants that are split: loaded with a link to the server each, paid for what crosses it and what the server does."""
+"""Variants that run split between robot and server, and what their traffic and server time cost."""
 
 from __future__ import annotations
 
@@ -29,13 +29,19 @@ from cacheinf_ros.pipeline.runner import Runner
 
 
 class PartitionCosts:
-    """What shared frames have taken beside computing here, and what is to be paid for them."""
+    """Accumulates what shared frames took besides computing on the robot, and what they cost."""
 
     def __init__(self) -> None:
         self._spent, self._waited_ms, self._money = Spent(), 0.0, 0.0
 
     def add(self, spent: Spent, took_ms: float, money: float) -> None:
-        """A frame took so long, in which the robot did what was spent, and dollars."""
+        """Add a frame.
+
+        Args:
+            spent: what the robot spent on it.
+            took_ms: how long it took, in all.
+            money: what it cost, in dollars.
+        """
         self._spent = Spent(
             transmit_ms=self._spent.transmit_ms + spent.transmit_ms,
             receive_ms=self._spent.receive_ms + spent.receive_ms,
@@ -44,21 +50,25 @@ class PartitionCosts:
         self._money += money
 
     def take(self, took_ms: float) -> tuple[Spent, float]:
-        """What came together since the last time, in which so many ms have gone by; and dollars."""
+        """Return what frames have spent since the last call, and their dollars.
+
+        Args:
+            took_ms: the time since the last call; what is neither transfer nor waiting in it counts as computing.
+        """
         spent, money = replace(self._spent, compute_ms=max(0.0, took_ms - self._waited_ms)), self._money
         self._spent, self._waited_ms, self._money = Spent(), 0.0, 0.0
         return spent, money
 
 
 class SplitCache(CachedModel):
-    """A variant that may run split, or alone: with the server it needs all of its feature maps, alone only some.
+    """A variant that runs split or alone: with the server it needs all of its feature maps, alone only some.
 
     Attributes:
-        variant: its name.
-        is_shared: whether its frames are to be shared.
-        is_closed: whether it is not used any more.
+        variant: the variant's name.
+        is_shared: whether its frames are to be shared with the server.
+        is_closed: whether it is no longer used.
         complaint: why there is no session; empty: there is one.
-        more_bytes: of memory, beside what it would take were it never shared.
+        more_bytes: the memory it takes beyond that of a variant that is never shared, bytes.
     """
 
     def __init__(
@@ -71,7 +81,7 @@ class SplitCache(CachedModel):
         variant: str,
         costs: Iterable[Cost],
     ) -> None:
-        """``costs``: of the variant, split and alone."""
+        """Prepare; ``costs`` are those of the variant, split and alone."""
         super().__init__(runner)
         split, alone = costs
         self.variant = variant
@@ -79,16 +89,16 @@ class SplitCache(CachedModel):
         self.more_bytes = max(0, split.memory_bytes - alone.memory_bytes)
         self._link, self._costs_so_far, self._prices = link, costs_so_far, prices
         self._load_money = split.load_money
-        self._loaded_by = ""  # which instance of a server
+        self._loaded_by = ""  # the instance of the server that has loaded the variant
         self._paid_bytes, self._paid_ms = 0, 0.0
 
     @property
     def complaint(self) -> str:
-        """See above."""
+        """Why there is no session with the server; empty where there is one."""
         return self._link.session.complaint
 
     def share(self, *, wanted: bool) -> bool:
-        """See :meth:`CachedModel.share`: it can be either."""
+        """Implement :meth:`CachedModel.share`: the variant can run either way."""
         self.is_shared = wanted
         return True
 
@@ -98,7 +108,7 @@ class SplitCache(CachedModel):
         self._link.close()
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """As :meth:`CachedModel.run`; the result's ``why`` says why the frame was not shared, if it was not."""
+        """Implement :meth:`CachedModel.run`; the result's ``why`` says why the frame was not shared, if it was not."""
         if not self.is_shared:
             return super().run(image, stamp_ns, config)
         result = self._run(image, stamp_ns, config, self._link.partner())
@@ -109,7 +119,7 @@ class SplitCache(CachedModel):
         return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")
 
     def _money(self) -> float:
-        """What is to be paid since the last time. The server says what a frame took when that has ended."""
+        """Return the dollars to pay since the last call; the server states what a frame took only after the frame."""
         crossed, served_ms = self._link.bytes_crossed, self._link.session.served_ms
         money = self._prices.dollars(served_ms - self._paid_ms, crossed - self._paid_bytes)
         self._paid_bytes, self._paid_ms = crossed, served_ms
@@ -121,7 +131,10 @@ class SplitCache(CachedModel):
 
 
 class _KeptRowSharing(RowSharing):
-    """Keeps its session whatever the policy is: without it the model's variants on the server would count as lost."""
+    """A row sharing that keeps its session whatever the policy is.
+
+    Without it the model's variants on the server would count as lost.
+    """
 
     @property
     def _needs_server(self) -> bool:
@@ -129,10 +142,10 @@ class _KeptRowSharing(RowSharing):
 
 
 class CatalogSplit:
-    """Used by the node's worker thread only."""
+    """Loads variants that run split, and accounts for them; used only by the node's worker thread."""
 
     def __init__(self, node: FrameNode, catalogs: Iterable[Catalog], connection: ServerConnection) -> None:
-        """Prepare; :class:`ConfigError` where ``server.policy`` splits nothing."""
+        """Prepare; raises :class:`ConfigError` where ``server.policy`` divides no frames."""
         self._get = get = node.parameters.get
         self._offload, self._prices = get(OffloadConfig), get(CatalogBudgetConfig).prices
         policy = get(SharingConfig).offload_policy
@@ -151,12 +164,12 @@ class CatalogSplit:
         )
         self._contacts = {model: replace(contact) for model in self._catalogs}
         self._caches: dict[str, SplitCache] = {}
-        self._costs = PartitionCosts()  # of all models
+        self._costs = PartitionCosts()  # for all models together
 
     def load(
         self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
     ) -> SplitCache:
-        """Compile a variant, and greet the server for it from now on; ``note``: see :class:`Runner`."""
+        """Compile a variant, and greet the server for it from now on; for ``note`` see :class:`Runner`."""
         with Contention() as contention:
             runner = Runner(network, config, note, with_server=True)
         link = _KeptRowSharing(
@@ -172,23 +185,23 @@ class CatalogSplit:
         return cache
 
     def take(self, took_ms: float) -> tuple[Spent, float]:
-        """See :meth:`PartitionCosts.take`; of all models."""
+        """Return what :meth:`PartitionCosts.take` returns, for all models together."""
         return self._costs.take(took_ms)
 
     def is_lost(self, model: str) -> bool:
-        """Whether the model's requests had better be served without the server, for its sessions do not start."""
+        """Tell whether a model's requests had better be served without the server, as its sessions do not start."""
         cache = self._open.get(model)
         return self._contacts[model].is_lost(None if cache is None else cache.complaint, time.monotonic())
 
     def in_the_way(self, load: Load, room_bytes: int) -> list[str]:
-        """Models to drop: they could be shared, and run alone with more memory than is counted for that.
+        """Return the models to drop: they run alone, but hold more memory than counts for running alone.
 
-        They are loaded anew when they are asked. As long as there is room they are not, for that takes longer than
-        the server is away in most cases.
+        Such a model is loaded again when it is asked for. While there is room, none is dropped, because loading usually
+        takes longer than the server stays away.
 
         Args:
             load: what is loaded next.
-            room_bytes: what is left of the device's memory, as it is counted.
+            room_bytes: what is left of the memory budget of the device.
         """
         found = []
         for model, cache in self._open.items():
@@ -202,6 +215,6 @@ class CatalogSplit:
 
     @property
     def _open(self) -> dict[str, SplitCache]:
-        """By model."""
+        """The caches that are in use, by model."""
         self._caches = {model: cache for model, cache in self._caches.items() if not cache.is_closed}
         return self._caches

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node that knows its configurations."""
+"""A node whose parameters come from configurations."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from cacheinf_ros.config import Config
 from cacheinf_ros.nodes.parameters import Parameters, current_name
 from cacheinf_ros.parameter_names import what_became_of
 
-_NAMED = 10  # of parameters that there are not: looking for what is meant takes time
+_NAMED = 10  # unknown parameters for which a similar name is looked up, which takes time
 
 
 class ConfiguredNode(Node):
-    """Has the parameters of some configurations, and says what has become of those that it once had."""
+    """A node with the parameters of some configurations, which also accepts former names of parameters."""
 
     def __init__(self, name: str, *configs: type[Config], **options: Any) -> None:
-        """``options``: of rclpy's Node."""
+        """Declare the parameters of ``configs``; ``options`` are passed to rclpy's Node."""
         Node.__init__(self, name, **options)
         self.parameters = Parameters(self, *configs)
 
     def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:
-        """Set all of them or none; former names do, and one that there is not is refused with a reason."""
+        """Set all parameters or none.
+
+        Former names are accepted; a name that does not exist is refused with a reason.
+        """
         wanted = [current_name(each) for each in parameter_list]
         missing = [each.name for each in wanted if not self.has_parameter(each.name)]
         if missing:

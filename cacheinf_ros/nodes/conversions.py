@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Messages <-> values: every conversion between ROS and the rest of the package is here."""
+"""Conversions between ROS messages and the values that the rest of the package uses."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from cacheinf_ros.pipeline import MapUpdate, Status
 from cacheinf_ros.sources import MOST_PIXELS, decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000
-_MOST_BLOCKS = 2**21  # of a map that comes in: 4K pictures in blocks of 2; dozens of maps are kept
+_MOST_BLOCKS = 2**21  # of a map that is received: enough for 4K images in blocks of 2; dozens of maps are kept
 Pixels = NDArray[np.uint8]
 
 
 def header_from(header: Any) -> Header:
-    """A header to be published: what has a header's fields, as one of ROS."""
+    """Return a ROS header to publish, from any object with a header's fields."""
     if isinstance(header, Header):
         return header
     return Header(stamp=Time(sec=header.stamp.sec, nanosec=header.stamp.nanosec), frame_id=header.frame_id)
 
 
 def stamp_ns(header: Any) -> int:
-    """The header's stamp in nanoseconds."""
+    """Return the header's stamp in nanoseconds."""
     return int(header.stamp.sec) * _NS_PER_S + int(header.stamp.nanosec)
 
 
 def time_message(stamp: int) -> Time:
-    """A stamp in nanoseconds as message."""
+    """Convert a stamp in nanoseconds to a message."""
     return Time(sec=stamp // _NS_PER_S, nanosec=stamp % _NS_PER_S)
 
 
 def image_size(message: Any) -> tuple[int, int]:
-    """(height, width) that the message claims, within what a cache map may have: also where it cannot be decoded."""
+    """Return the (height, width) a message claims, within what a cache map may have, even if it cannot be decoded."""
     height, width = (min(max(1, getattr(message, side, 1)), LARGEST_SIDE) for side in ("height", "width"))
     return (height, width) if height * width <= MOST_PIXELS else (1, 1)
 
@@ -52,10 +52,10 @@ def image_from(message: Any) -> Pixels:
     """Decode a message with the fields of sensor_msgs/Image or CompressedImage.
 
     Returns:
-        uint8 [height, width, 3], BGR, not to be written to: it may share the message's memory.
+        uint8 [height, width, 3], BGR; must not be written to, because it may share the message's memory.
 
     Raises:
-        MessageError: there is no picture in it.
+        MessageError: the message holds no image that can be read.
     """
     if hasattr(message, "format"):
         return decode_compressed(message.data, message.format)
@@ -65,13 +65,13 @@ def image_from(message: Any) -> Pixels:
 
 
 def compressed_message(header: Header, image: Pixels, quality: int = 90) -> CompressedImage:
-    """A JPEG image of uint8 [height, width, 3], BGR."""
+    """Encode an image, uint8 [height, width, 3], BGR, as a JPEG message."""
     return CompressedImage(header=header, format="jpeg", data=byte_array(encode("jpeg", image, quality)))
 
 
 def encode(wire: str, image: Pixels, quality: int) -> bytes:
-    """A picture file of format "png" or "jpeg"."""
-    # fastest compression: a robot's link is rarely so slow that the last 10 % of size pay for four times the time
+    """Encode an image as a picture file of format "png" or "jpeg"."""
+    # fastest compression: a robot's link is rarely so slow that a file 10 % smaller is worth four times the time
     options = [cv2.IMWRITE_JPEG_QUALITY, quality] if wire == "jpeg" else [cv2.IMWRITE_PNG_COMPRESSION, 1]
     done, data = cv2.imencode(f".{wire}", image, options)
     if not done:
@@ -80,7 +80,7 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
 
 
 def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
-    """A cache map and its place in the chain."""
+    """Convert a cache map and its place in the chain to a message."""
     cache_map = link.cache_map
     return msg.CacheMap(
         header=header,
@@ -101,7 +101,7 @@ def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
 
 
 def link_from(message: msg.CacheMap) -> MapUpdate:
-    """The value of a cache map message; :class:`MessageError` where it contradicts itself."""
+    """Convert a cache map message to a value; raises :class:`MessageError` where it contradicts itself."""
     try:
         return MapUpdate(
             session=message.session,
@@ -138,7 +138,7 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
 
 
 def status_message(name: str, status: Status) -> DiagnosticStatus:
-    """A node's report on itself."""
+    """Convert a node's status to a diagnostics message."""
     return DiagnosticStatus(
         level=bytes([status.level]),
         name=name,
@@ -152,5 +152,5 @@ def _bytes(values: NDArray[np.uint8]) -> array[int]:
 
 
 def byte_array(data: bytes) -> array[int]:
-    """Bytes for a message: rclpy checks a list or bytes value by value, but takes an array('B') as it is."""
+    """Wrap bytes for a message: rclpy checks a list or bytes value by value, but takes an array('B') as it is."""
     return array("B", data)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Says in /diagnostics what a frame costs the robot's battery, and whether that is measured or modelled."""
+"""Reports in /diagnostics what a frame costs the robot's battery, and whether that is measured or modelled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PERIOD_S = 1.0
 
 
 def announced_meter(node: Node, of: str) -> EnergyMeter | None:
-    """The machine's meter, if it has one; the log says so, or what is missing, of what it is to measure."""
+    """Return the machine's energy meter, if it has one, and log that or what is missing."""
     meter = find_meter()
     if isinstance(meter, NoMeter):
         node.get_logger().info(f"{of}: modelled, no meter: {meter.reason}")
@@ -25,7 +25,7 @@ def announced_meter(node: Node, of: str) -> EnergyMeter | None:
 
 
 def reported_energy(node: Node, model: PowerModel, health: Health) -> EnergyAccount:
-    """Make an account of what is spent on frames; a timer settles it, beside the thread that works on them."""
+    """Make an account of the energy spent on frames; a timer settles it, apart from the thread that works on them."""
     account = EnergyAccount(model, announced_meter(node, "energy"))
 
     def report() -> None:

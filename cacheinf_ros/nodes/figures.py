@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What frames take and lose, as numbers at their rate, for whoever plots them."""
+"""Timings and losses of frames, published as numbers at the rate of the frames, for plotting."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _DEPTH = 10
-_NO_TOKEN = re.compile(r"^(?=\d)|\W")  # what no part of a topic's name may have
+_NO_TOKEN = re.compile(r"^(?=\d)|\W")  # what must not be in a part of a topic's name
 _STAGES = ("match", "prepare", "compute", "decode", "link")
 
 
 class FigureTopic:
-    """``~/figures``; of a node with several models ``~/figures/MODEL``.
+    """The topic ``~/figures``, or ``~/figures/MODEL`` of a node with several models.
 
     Attributes:
-        publisher: tells whether anybody subscribes; without that nothing needs to be published.
+        publisher: tells whether anybody subscribes; without a subscriber nothing needs to be published.
     """
 
     def __init__(self, node: Node, model: str = "") -> None:
@@ -40,10 +40,11 @@ class FigureTopic:
         """Publish the numbers of a frame.
 
         Args:
+            result: the frame's result.
             latency_ms: from the arrival of the image to its result.
             asked: the loss that is allowed; None: nothing is promised.
             measured: the loss in the last burst; None: there was none.
-            joules: of a frame, lately; None: not known.
+            joules: what a frame cost lately; None: not known.
         """
         stage_ms = dict(zip(result.stage_names, result.stage_ms, strict=True))
         self.publisher.publish(

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What every node that works on frames has: parameters, a worker, health, and one way to start and end."""
+"""What all nodes that work on frames share: parameters, a worker thread, health, and how they start and end."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, igno
 from cacheinf_ros.shared_segments import remove_abandoned_segments
 
 READY = "ready"
-"""What a node logs when it takes frames."""
+"""What a node logs once it takes frames."""
 
-_FINISHED_S = 10.0  # until a frame is not waited for any more by who puts its node to rest
-_FINISHED_AT_THE_END_S = 3.0  # Ctrl-C is not to be pressed again, and launch files end what does not end by itself
-_GIVE_WAY_S = 0.005  # parameter services wait no longer for it
+_FINISHED_S = 10.0  # how long deactivating waits for the frame being worked on
+_FINISHED_AT_THE_END_S = 3.0  # the same at the end: users press Ctrl-C again, launch files kill what does not end
+_GIVE_WAY_S = 0.005  # so long parameter services may have to wait
 _SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
 
@@ -38,12 +38,12 @@ class FrameNode(ManagedNode):
     """A node whose callbacks store frames and whose worker thread works on them, while it is active."""
 
     def __init__(self, name: str, *configs: type[Config], **options: Any) -> None:
-        """``options``: of rclpy's Node."""
+        """Declare the parameters, and begin to report health; ``options`` are passed to rclpy's Node."""
         super().__init__(name, *configs, WatchConfig, **options)
         self.health = Health()
         self.ended = threading.Event()
         self._workers: list[Worker[Any]] = []
-        self._dropped = 0  # by workers of before
+        self._dropped = 0  # frames that earlier workers dropped
         self._gives_way = True
         self._patience_s = _FINISHED_S
         Watch(
@@ -54,13 +54,13 @@ class FrameNode(ManagedNode):
         )
 
     def activate(self) -> None:
-        """Begin to work; :class:`EngineError` while the last frame from before is still being worked on."""
+        """Begin to work; raises :class:`EngineError` while the last frame from before is still being worked on."""
         if not self._has_finished:
             raise EngineError("the last frame is still being worked on: activate the node again in some seconds")
 
     @property
     def _has_finished(self) -> bool:
-        """Whether nobody works on a frame, nor will before :meth:`begin`."""
+        """Whether nobody works on a frame, nor will before the next :meth:`begin`."""
         return not any(worker.is_alive for worker in self._workers)
 
     def begin(
@@ -75,9 +75,11 @@ class FrameNode(ManagedNode):
         """Start to work on what :meth:`store` puts into the inbox, until :meth:`deactivate`.
 
         Args:
-            rest: what to do when nothing is left.
-            before: the threads that a frame passes through before it is stored, in order.
-            gives_way: whether :meth:`give_way` does; not where the work waits for packets that the executor receives.
+            inbox: where frames wait.
+            work: works on one frame.
+            rest: is called when no frame waits.
+            before: the workers that a frame passes through before it is stored, in order.
+            gives_way: whether :meth:`give_way` waits; False where the work needs packets that the executor receives.
         """
         self._dropped += sum(worker.dropped for worker in self._workers)
         self._workers = [*before, Worker(inbox, work, rest, self.health.failed)]
@@ -87,24 +89,24 @@ class FrameNode(ManagedNode):
         self._begun()
 
     def _begun(self) -> None:
-        """Say that frames are taken from now on."""
+        """Log and report that frames are taken from now on."""
         self.health.restart()
         self.get_logger().info(READY)
 
     def deactivate(self) -> None:
-        """Finish the frames at hand, unless that takes long; those that wait are dropped."""
+        """Finish the frames being worked on, unless that takes long, and drop those that wait."""
         if not all([worker.stop(self._patience_s) for worker in self._workers]):
             self.get_logger().warning(
                 f"the frame at hand was not finished in {self._patience_s:g} s: its result may never come"
             )
 
     def close(self) -> None:
-        """Finish what is at hand, which is not waited for as long as otherwise, and free what is loaded."""
+        """Finish what is being worked on, with a shorter timeout than usual, and free what is loaded."""
         self._patience_s = _FINISHED_AT_THE_END_S
         super().close()
 
     def store(self, change: Callable[[], None]) -> None:
-        """Change the inbox, under the lock that the worker reads it with."""
+        """Change the inbox, under the lock with which the worker reads it."""
         self._workers[-1].tell(change)
 
     def give_way(self) -> None:
@@ -114,7 +116,7 @@ class FrameNode(ManagedNode):
             worker.give_way(max(0.0, deadline - time.monotonic()))
 
     def work_state(self) -> WorkState:
-        """How the threads are that work on frames."""
+        """Return the state of the threads that work on frames."""
         workers = self._workers
         if not workers:
             return WorkState()
@@ -127,12 +129,12 @@ class FrameNode(ManagedNode):
 
 
 class Runnable(Protocol):
-    """What :func:`run_node` asks of a node beside being one."""
+    """What :func:`run_node` asks of a node, besides being an rclpy node."""
 
     ended: threading.Event
-    """Set when the node is to end."""
+    """An event that is set when the node is to end."""
     health: Health
-    """Is told of what fails."""
+    """The health that is told of callbacks that fail."""
 
     def start(self) -> None:
         """Begin; may raise what prevents it."""
@@ -143,7 +145,7 @@ class Runnable(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish what is at hand; may raise what ended the node."""
+        """Finish what is being worked on; may raise what ended the node."""
         ...
 
 
@@ -151,16 +153,20 @@ def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | Non
     """Run a node until it is interrupted or ends.
 
     Returns:
-        the exit code: 0, or 2 where the node could not do its work; then one line says why.
+        the exit code: 0, or 2 where the node could not do its work, for which one line of the log gives the reason.
     """
     return run_nodes(name, lambda: [make()], arguments)
 
 
 def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list[str] | None = None) -> int:
-    """Run nodes in one process until it is interrupted or one of them ends; returns as :func:`run_node` does.
+    """Run nodes in one process until it is interrupted or one of them ends.
+
+    Returns what :func:`run_node` returns.
 
     Args:
-        name: of the process, in its log.
+        name: the name of the process in its log.
+        make: makes the nodes.
+        arguments: the command line for rclpy; None: that of the process.
     """
     freed = remove_abandoned_segments()
     set_up_middleware()
@@ -197,13 +203,13 @@ def _spin(nodes: Sequence[Any]) -> None:
             with guarded("a callback") as failure:
                 executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
             for node in nodes:
-                if failure:  # whose it was is not known
+                if failure:  # it is not known whose callback it was
                     node.health.failed(failure.reason)
                 node.give_way()
     finally:
-        ignore_signals()  # one may come twice
+        ignore_signals()  # a signal may come twice
         for node in nodes:
             node.close()
-        executor.shutdown()  # before rclpy's own: what is left of it then cannot be destroyed any more
+        executor.shutdown()  # before rclpy shuts down: what is left of the executor cannot be destroyed after that
         for node in nodes:
             node.destroy_node()

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Images on topics: read from the wire, kept as they arrived, and written to it.
+"""Image messages: read from the wire, kept as they arrived, and written to the wire.
 
-Pixels are not copied through ROS' Python classes on either way.
+Neither way copies pixels through ROS' Python classes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CameraMessages:
             MessageError: the bytes are no such message.
         """
         try:
-            return self._types.deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
+            return self._types.deserialize_cdr(memoryview(serialized), self._name)  # a view: it is sliced
         except _UNREADABLE as error:
             raise MessageError(
                 f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
@@ -60,11 +60,11 @@ class CameraMessages:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message and when it came.
+    """A message and the time of its arrival.
 
     Attributes:
-        message: has a header; of ROS, or as :class:`CameraMessages` reads it.
-        received_ns: by :func:`time.monotonic_ns`.
+        message: a message with a header, of a ROS class or as :class:`CameraMessages` reads it.
+        received_ns: when it arrived, by :func:`time.monotonic_ns`.
     """
 
     message: Any
@@ -72,7 +72,7 @@ class Arrival:
 
     @property
     def header(self) -> Header:
-        """The frame's header, to be copied to everything derived from it."""
+        """The frame's header, to be copied to everything derived from the frame."""
         return header_from(self.message.header)
 
     @property
@@ -82,12 +82,12 @@ class Arrival:
 
     @property
     def age_ms(self) -> float:
-        """Time since the message arrived, in milliseconds."""
+        """The time since the message arrived, in milliseconds."""
         return (time.monotonic_ns() - self.received_ns) / _NS_PER_MS
 
 
 def serialized_image(header: Header, image: NDArray[np.uint8]) -> bytes:
-    """Write a raw image, ready to be published: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
+    """Serialize a raw image for publishing: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
     height, width = image.shape[:2]
     channels = image.shape[2] if image.ndim == 3 else 1
     types = _types()
@@ -112,7 +112,7 @@ def _header(header: Header) -> Any:
     return types["std_msgs/msg/Header"](stamp=stamp, frame_id=header.frame_id)
 
 
-@cache  # building it takes a tenth of a second; it is never changed
+@cache  # building the type store takes a tenth of a second, and it is never changed
 def _types() -> Typestore:
     return get_typestore(Stores.LATEST)
 
@@ -129,5 +129,5 @@ class LazyImage:
         return self._publisher.get_subscription_count() > 0
 
     def publish(self, header: Header, image: NDArray[np.uint8]) -> None:
-        """Publish uint8 [height, width, 3], BGR, or [height, width]."""
+        """Publish an image: uint8 [height, width, 3], BGR, or [height, width]."""
         self._publisher.publish(serialized_image(header, image))

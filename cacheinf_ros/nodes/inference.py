@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The inference node: runs the model on what the cache maps leave to compute."""
+"""The inference node: runs the model on the parts of each frame that the cache maps leave to compute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class InferenceNode(FrameNode):
         self._engine_state = publish_on(self, EngineState, engine_state_topic(self), profile(1, latched=True))
 
     def activate(self) -> None:
-        """Begin with an empty cache."""
+        """Start with an empty cache."""
         super().activate()
         get = self.parameters.get
         self._pairing: FramePairing[Arrival] = FramePairing(
@@ -45,7 +45,7 @@ class InferenceNode(FrameNode):
         self.begin(self._pairing, self._infer, self._pipeline.rest, gives_way=gives_way)
 
     def deactivate(self) -> None:
-        """Finish the frame at hand, and tell the matcher and the server."""
+        """Finish the frame being worked on, and tell the matcher and the server."""
         self._camera.close()
         super().deactivate()
         self._tell_engine_state(is_active=False)
@@ -55,7 +55,7 @@ class InferenceNode(FrameNode):
         """Free the model."""
         self._pipeline.close()
         del self._pipeline
-        self._told = None  # by a publisher that is gone
+        self._told = None  # the publisher that told it is gone
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))
@@ -68,7 +68,7 @@ class InferenceNode(FrameNode):
             self.health.failed(failure.reason)
 
     def _tell_engine_state(self, *, is_active: bool = True) -> None:
-        """Say which maps can be used, so that the matcher looks for no motion that this mode cannot follow."""
+        """Tell the matcher which maps can be used, so that it looks for no motion that this mode cannot follow."""
         state = EngineState(
             mode=self.parameters.get(EngineConfig).mode.value,
             dense_ms=self._pipeline.dense_ms,

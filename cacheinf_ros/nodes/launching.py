@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the launch files have in common; only they import it, since launch and launch_ros have no wheels."""
+"""What the launch files share; only they import it, since launch and launch_ros have no wheels."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from cacheinf_ros.launch_arguments import (
 )
 from launch import LaunchContext, LaunchDescription
 
-_SERVER_TOPICS = {"share_topic": "frame_shares", "shared_topic": "frame_shared"}  # as the server has them
+_SERVER_TOPICS = {"share_topic": "frame_shares", "shared_topic": "frame_shared"}  # the defaults of the server
 
 
 def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], list[Node]]) -> LaunchDescription:
-    """What ``ros2 launch`` runs.
+    """Return what ``ros2 launch`` runs.
 
     Args:
-        file: the launch file, in its place beside the folder of parameters.
-        arguments: that it has.
+        file: the launch file, which lies in the folder beside that of the parameters.
+        arguments: the arguments of the launch file.
         nodes: makes the nodes from what the user gave.
     """
 
     def start(context: LaunchContext) -> list[Any]:
-        if is_launched_itself(Path(file), sys.argv):  # else they are the arguments of the file that includes this one
+        if is_launched_itself(Path(file), sys.argv):  # otherwise they belong to the file that includes this one
             refuse_unknown(arguments, context.argv)
         given = context.launch_configurations
         told = [LogInfo(msg=line) for line in say_former(arguments, given)]
@@ -54,21 +54,22 @@ def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], 
 
 
 def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariable]:
-    """Give processes of the launch that start from now on, cameras among them, shared memory that takes images."""
+    """Give the processes that the launch starts from now on, cameras included, shared memory that holds images."""
     if environment.get(PROFILES_VARIABLE):
         return []
-    profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: receiving over UDP is for our nodes only
+    profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: UDP reception is for our nodes only
     chosen = {PROFILES_VARIABLE: profiles, BY_LAUNCH_VARIABLE: "1"} if profiles else {}
     return [SetEnvironmentVariable(name, value) for name, value in chosen.items()]
 
 
 def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | None = None, **options: Any) -> Node:
-    """A node of this package.
+    """Return a launch action for a node of this package.
 
     Args:
         given: what the user gave.
-        parameters: win over what the user gave.
-        options: of the action.
+        executable: the executable, which also names the node.
+        parameters: parameters that override what the user gave.
+        options: passed to the launch action.
     """
     return Node(
         package=PACKAGE,
@@ -83,7 +84,7 @@ def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | Non
 
 
 def robot_nodes(given: Given) -> list[Node]:
-    """Matching and inference, in one process or in two; of several cameras all in one."""
+    """Return the nodes for matching and inference, in one process or two; several cameras share one process."""
     topics = given.texts("image_topics")
     if topics:
         return [_cameras_node(given, [_full_name(given, topic) for topic in topics])]
@@ -92,14 +93,16 @@ def robot_nodes(given: Given) -> list[Node]:
 
 
 def _cameras_node(given: Given, topics: Sequence[str]) -> Node:
-    """One process with a node for each camera, which choose their names themselves; they reach the server all the same.
+    """Return one process with a node for each camera.
+
+    The nodes choose their names themselves, and are told where the server is.
 
     Raises:
-        ConfigError: they are asked to be in two processes.
+        ConfigError: the user asked for two processes.
     """
     if not given.flag("single_process"):
         raise ConfigError("image_topics and single_process:=false exclude each other: leave one of them out")
-    camera_namespaces(topics)  # complains here, in the launch, where they are none
+    camera_namespaces(topics)  # raises here, in the launch, where topics yield no namespaces
     to_server = {f"server.{name}": _full_name(given, topic) for name, topic in _SERVER_TOPICS.items()}
     return Node(
         package=PACKAGE,
@@ -117,6 +120,6 @@ def _ros_arguments(executable: str, given: Given) -> list[str]:
 
 
 def _full_name(given: Given, topic: str) -> str:
-    """The name of a topic in the launch's namespace."""
+    """Return the full name of a topic in the launch's namespace."""
     namespace = given.text("namespace").strip("/")
     return topic if topic.startswith("/") else f"/{namespace}/{topic}" if namespace else f"/{topic}"

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a node sends to the other end of a link that may be made slower than it is."""
+"""Sending over a link that may be made artificially slower than it is."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Sender:
-    """Publishes at once, or as late as the limited link allows."""
+    """Publishes at once, or as late as the limited link delivers."""
 
     def __init__(self, node: Node, config: LimitConfig) -> None:
-        """Prepare; :class:`ConfigError` where the parameter is neither a bandwidth nor a trace."""
+        """Prepare; raises :class:`ConfigError` where the parameter is neither a bandwidth nor a trace."""
         self._logger = node.get_logger()
         self._link: LimitedLink | None = None
         if config.limit_link:
@@ -33,13 +33,13 @@ class Sender:
             self._logger.warning(f"server.limit_link: what is sent is held up as on a link of {config.limit_link!r}")
 
     def publish(self, publisher: Publisher[Any], message: Any, size: int) -> None:
-        """Publish a message of about so many bytes."""
+        """Publish a message of about ``size`` bytes."""
 
         def deliver() -> None:
             try:
                 with suppress(InvalidHandle):  # the publisher is gone
                     publisher.publish(message)
-            except RCLError as error:  # who receives does not keep up: lost, as on any bad link
+            except RCLError as error:  # the receiver does not keep up: the message is lost, as on any bad link
                 _log.warning("a message was not sent: %s", error, extra=THROTTLE)
 
         if self._link is None:
@@ -48,13 +48,17 @@ class Sender:
             self._link.send(size, deliver)
 
     def close(self) -> None:
-        """Be done with a limited link, as soon as what waits there has crossed."""
+        """End the limited link as soon as what waits there has crossed."""
         if self._link is not None:
             self._link.close()
 
 
 def find_trace(link: str) -> Trace:
-    """A bandwidth, a trace in a file, or one of this package by its name; :class:`ConfigError` for anything else."""
+    """Return the trace that ``link`` means: a bandwidth, a CSV file, or the name of a trace in this package.
+
+    Raises:
+        ConfigError: ``link`` is none of these.
+    """
     try:
         path = share_folder() / "config" / "traces" / f"{link}.csv"
     except ConfigError:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models that applications register, or withdraw, while a node runs: the parameter ``catalogs`` changes."""
+"""Models that applications register or withdraw while a node runs, by changing the parameter ``catalogs``."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ Folders = tuple[CatalogFolder, ...]
 
 
 class LiveCatalogs:
-    """Follows ``catalogs``: what cannot be read is refused, all else is prepared beside the frames and handed over.
+    """Follows the parameter ``catalogs`` while frames are served.
 
-    To be used by the executor's thread.
+    Catalogs that cannot be read are refused; all others are prepared in the background, then handed over. Must be used
+    by the executor's thread.
     """
 
     def __init__(
         self, node: FrameNode, config: type[CatalogFoldersConfig], take: Callable[[Sequence[CatalogFolder]], bool]
     ) -> None:
-        """Begin with the catalogs that the node has read.
+        """Start from the catalogs that the node has read.
 
         Args:
-            config: that has the parameter.
-            take: uses other catalogs from now on; False: not yet, it is to be asked again.
+            node: the node that has the parameter.
+            config: the configuration class that has the parameter.
+            take: makes the node use other catalogs from now on; False: not yet, it is to be called again.
         """
         self._node, self._config, self._take = node, config, take
         self._taken = self._named
-        self._prepared: tuple[tuple[str, ...], Folders | None] | None = None  # None: they cannot be used any more
+        self._prepared: tuple[tuple[str, ...], Folders | None] | None = None  # None: cannot be used any more
         self._preparing: threading.Thread | None = None
-        self._failed: tuple[str, ...] | None = None  # until they are named again
+        self._failed: tuple[str, ...] | None = None  # not tried again until they are named again
         self._timer = node.create_timer(_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         node.add_on_set_parameters_callback(self._check)
 
     def close(self) -> None:
-        """Follow them no more; what is being prepared is not used."""
+        """Stop following the parameter; catalogs still being prepared are not used."""
         self._node.remove_on_set_parameters_callback(self._check)
         self._timer.cancel()
 
@@ -65,10 +67,12 @@ class LiveCatalogs:
         return verdict(lambda: self._read(changed, compares=False) if _NAME in changed else None)
 
     def _read(self, changed: dict[str, Any], *, compares: bool) -> Folders:
-        """Read catalogs as the parameters would name them; :class:`ConfigError` where they cannot be used.
+        """Read the catalogs that changed parameters would name; raises :class:`ConfigError` where they cannot be used.
 
         Args:
-            compares: whether to see that files are those that were written: not while frames wait for this thread.
+            changed: the changed parameters, by name.
+            compares: whether to check that the files are those that were written; not while frames wait for this
+                thread.
         """
         config = self._node.parameters.get(self._config)
         try:
@@ -85,11 +89,11 @@ class LiveCatalogs:
         return folders
 
     def _look(self) -> None:
-        """Start to prepare what has been named, or hand over what is prepared."""
+        """Start to prepare catalogs that have been named, or hand over those that are prepared."""
         if self._preparing is not None or self._named == self._failed:
             return
         if self._named == self._taken:
-            if self._failed is not None or self._prepared is not None:  # back to what is in use
+            if self._failed is not None or self._prepared is not None:  # the catalogs in use are named again
                 self._failed = self._prepared = None
                 self._node.health.erase(_NAME)
             return
@@ -110,7 +114,7 @@ class LiveCatalogs:
         self._preparing.start()
 
     def _prepare(self, named: tuple[str, ...]) -> None:
-        """Called in a thread of its own."""
+        """Read and prepare catalogs; called in a thread of its own."""
         log = self._node.get_logger()
         folders: Folders | None = None
         try:

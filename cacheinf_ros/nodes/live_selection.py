@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which of a model's answers a node reports, while its parameters change."""
+"""Which of a model's answers a node reports, following the parameters while the node runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cacheinf_ros.pipeline.node_configs import AnswerConfig
 
 
 class LiveSelection:
-    """Follows ``score_threshold``, ``classes`` and ``region``, and lets the node refuse classes that there are not.
+    """Follows ``score_threshold``, ``classes`` and ``region``, and has the node refuse classes that the model lacks.
 
     Attributes:
-        current: what is reported now.
+        current: the selection that is reported now.
     """
 
     def __init__(self, node: Node, configs: CurrentConfigs, labels: tuple[str, ...]) -> None:
-        """``labels``: names of the model's classes; :class:`ConfigError` where the user names others."""
+        """Prepare; raises :class:`ConfigError` where the user names classes that are not in the model's ``labels``."""
         self._labels = labels
         self._config = configs.get(AnswerConfig)
         self.current = self._read(self._config)
@@ -32,7 +32,7 @@ class LiveSelection:
         node.add_post_set_parameters_callback(self._apply)
 
     def close(self) -> None:
-        """Follow them no more."""
+        """Stop following the parameters."""
         self._node.remove_on_set_parameters_callback(self._check)
         self._node.remove_post_set_parameters_callback(self._apply)
 
@@ -40,7 +40,7 @@ class LiveSelection:
         return Selection.of(config.score_threshold, config.classes, self._labels, config.region)
 
     def _changed(self, parameters: list[Parameter[Any]]) -> AnswerConfig:
-        """Not by way of the node's configurations: rclpy lets those know after this."""
+        """Return the changed configuration, computed here because rclpy tells the node's configurations only later."""
         return self._config.changed(
             **{each.name: each.value for each in parameters if each.name in AnswerConfig.model_fields}
         )

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node that ``ros2 lifecycle`` and the service ``~/enable`` can put to rest and wake again."""
+"""A node that ``ros2 lifecycle`` and the service ``~/enable`` can deactivate and activate."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.pipeline.node_configs import LifecycleConfig
 
 START_ERRORS = (CacheinfError, ParameterException, NameValidationException, InvalidNamespaceException)
-"""What the user can do something about: everything else is a bug and keeps its traceback."""
+"""Errors that the user can do something about; all others are bugs and keep their traceback."""
 
 
 class Standing(Enum):
-    """How far a node has come; the values are what diagnostics say."""
+    """The lifecycle state of a node; the values are what diagnostics say."""
 
     UNCONFIGURED = "unconfigured: no model is loaded"
     INACTIVE = "inactive: frames are ignored until it is activated or enabled"
@@ -37,17 +37,18 @@ class Standing(Enum):
 class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
     """Loads what takes time when it is configured, and works while it is active.
 
-    A subclass says how, in four methods that are called by the executor's thread: :meth:`configure`, :meth:`activate`
+    A subclass overrides four methods, which are called by the executor's thread: :meth:`configure`, :meth:`activate`
     and their counterparts, :meth:`clean_up` and :meth:`deactivate`. Publishers, timers and the like that
     :meth:`activate` makes are destroyed after :meth:`deactivate`, and all that the node has made since
-    :meth:`configure` after :meth:`clean_up`. Where one of the first two raises, its counterpart is not called.
+    :meth:`configure` after :meth:`clean_up`. Where :meth:`configure` or :meth:`activate` raises, its counterpart is
+    not called.
 
     Attributes:
-        standing: how far it has come.
+        standing: the lifecycle state of the node.
     """
 
     def __init__(self, name: str, *configs: type[Config], **options: Any) -> None:
-        """``options``: of rclpy's Node."""
+        """Declare the parameters and the services; ``options`` are passed to rclpy's Node."""
         ConfiguredNode.__init__(self, name, *configs, LifecycleConfig, **options)
         LifecycleNodeMixin.__init__(self)
         self._callbacks |= {
@@ -72,13 +73,13 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         """Begin to work."""
 
     def deactivate(self) -> None:
-        """Finish what is at hand, and do nothing more."""
+        """Finish what is being worked on, and do nothing more."""
 
     def clean_up(self) -> None:
         """Free what :meth:`configure` has loaded."""
 
     def start(self) -> None:
-        """Configure and activate, unless ``autostart`` is false; raises what prevents it."""
+        """Configure and activate the node, unless ``autostart`` is false; raises what prevents it."""
         if not self.parameters.get(LifecycleConfig).autostart:
             self.get_logger().info("unconfigured: waits for `ros2 lifecycle set` or ~/enable, as autostart is false")
             return
@@ -90,7 +91,7 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
             self._is_starting = False
 
     def close(self) -> None:
-        """Finish what is at hand, and free what is loaded."""
+        """Finish what is being worked on, and free what is loaded."""
         if self.standing is Standing.ACTIVE:
             self.deactivate()
         if self.standing in (Standing.ACTIVE, Standing.INACTIVE):
@@ -98,34 +99,34 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         self.standing = Standing.FINALIZED
 
     def _on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called on the transition."""
+        """Handle the transition "configure"."""
         self._before_configure = _Entities(self)
         return self._attempt(self.configure, Standing.INACTIVE, self._before_configure)
 
     def _on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called on the transition."""
+        """Handle the transition "activate"."""
         before = _Entities(self)
         result = self._attempt(self.activate, Standing.ACTIVE, before)
         self._made_by_activate = before.destroyers_of_newer()
         return result
 
     def _on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called on the transition."""
+        """Handle the transition "deactivate"."""
         return self._attempt(self._deactivate, Standing.INACTIVE)
 
     def _on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called on the transition."""
+        """Handle the transition "cleanup"."""
         return self._attempt(self._clean_up, Standing.UNCONFIGURED)
 
     def _on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called on the transition."""
+        """Handle the transition "shutdown"."""
         return self._attempt(self._free_all, Standing.FINALIZED)
 
     def _on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called after a bug in another of these; where not even this goes well, the node is finalized."""
+        """Clean up after a bug in another transition; where even that fails, the node is finalized."""
         cause = self._failure
         result = self._attempt(self._free_all, Standing.UNCONFIGURED)
-        self._failure = cause or self._failure  # that all was freed well is not what the user wants to know
+        self._failure = cause or self._failure  # the user wants to know the cause, not that all was freed well
         if result is not TransitionCallbackReturn.SUCCESS:
             self.standing = Standing.FINALIZED
         return result
@@ -149,7 +150,13 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
     def _attempt(
         self, step: Callable[[], None], then: Standing, before: _Entities | None = None
     ) -> TransitionCallbackReturn:
-        """``before``: what the node had; where the step fails, it has that again."""
+        """Take a step of the lifecycle, and return whether it succeeded.
+
+        Args:
+            step: configures, activates, deactivates or cleans up.
+            then: the standing after the step.
+            before: what the node had before; where the step fails, all that is newer is destroyed.
+        """
         try:
             step()
         except Exception as error:
@@ -157,7 +164,7 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
             if before is not None:
                 before.destroy_newer()
             is_expected = isinstance(error, START_ERRORS)
-            if not self._is_starting:  # who starts the node says it
+            if not self._is_starting:  # otherwise the caller of start reports it
                 self.get_logger().error(self._failure_told if is_expected else traceback.format_exc())
             return TransitionCallbackReturn.FAILURE if is_expected else TransitionCallbackReturn.ERROR
         self.standing = then
@@ -166,7 +173,7 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
 
     @property
     def _failure_told(self) -> str:
-        """Why the last transition failed, after which the node rests against the user's wish; empty: none did."""
+        """Why the last transition failed, which left the node inactive against the user's wish; empty: it did not."""
         error = self._failure
         if error is None:
             return ""
@@ -176,7 +183,7 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         return f"internal error, see the node's log: {type(error).__name__}: {told}"
 
     def _set_enabled(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        """Answer the service: activate the node, configured before where it is not, or deactivate it."""
+        """Answer the service: activate the node, after configuring it where necessary, or deactivate it."""
         response.success = self._enabled() if request.data else self._disabled()
         response.message = self._failure_told or self.standing.value or "active"
         return response
@@ -197,7 +204,7 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
 
 
 class _Entities:
-    """What a node had at a time of publishers, subscriptions, timers and the like."""
+    """The publishers, subscriptions, timers and the like that a node had at a certain time."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -211,7 +218,7 @@ class _Entities:
         self._known = [set(present()) for present, _ in self._kinds]
 
     def destroyers_of_newer(self) -> list[Callable[[], object]]:
-        """Tell for each that it has now and did not have then what destroys it if it is still there."""
+        """Return, for each entity that the node has gained since, what destroys it if it is still there."""
         return [
             partial(destroy, each)
             for (present, destroy), known in zip(self._kinds, self._known, strict=True)
@@ -219,6 +226,6 @@ class _Entities:
         ]
 
     def destroy_newer(self) -> None:
-        """Destroy what it has now and did not have then; by the executor's thread."""
+        """Destroy all entities that the node has gained since; must be called by the executor's thread."""
         for destroy in self.destroyers_of_newer():
             destroy()

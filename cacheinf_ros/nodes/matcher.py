@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The matcher node: which parts of each frame the cache already holds."""
+"""The matcher node: finds out which parts of each frame the cache already holds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MatcherNode(FrameNode):
         self._overlay = LazyImage(self, "~/overlay")
 
     def activate(self) -> None:
-        """Begin with no reference."""
+        """Start without a reference frame."""
         super().activate()
         get = self.parameters.get
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
@@ -42,7 +42,7 @@ class MatcherNode(FrameNode):
         self.begin(self._queue, self._match)
 
     def deactivate(self) -> None:
-        """Finish the frame at hand."""
+        """Finish the frame being worked on."""
         self._camera.close()
         super().deactivate()
 

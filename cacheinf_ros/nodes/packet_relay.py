@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A link between robots and a server that can be damaged: a node that hands packets on, or does not."""
+"""A relay between robots and a server, which can damage the link: it forwards packets, or does not."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from cacheinf_ros.offload.protocol.link_faults import Faults
 
 SHARES, ANSWERS = "relayed_shares", "relayed_answers"
 SERVER = {"server.share_topic": SHARES, "server.shared_topic": ANSWERS}
-"""Parameters of a server at the relay's other end."""
+"""Parameters of the server at the relay's other end."""
 _MANY = QoSProfile(depth=1000)
-_SESSIONS = 64  # whose answers are handed on: of more, those that were silent longest are gone
+_SESSIONS = 64  # whose answers are forwarded; beyond that the one that was silent longest is dropped
 
 
 class Relay:
-    """Carries packets between robots with the topics' usual names, and a server with the parameters :data:`SERVER`.
+    """Carries packets between robots, which use the usual topics, and a server with the parameters :data:`SERVER`.
 
     Attributes:
-        faults: what happens to packets, of both directions.
+        faults: what happens to packets in both directions.
     """
 
     def __init__(self, domain: int) -> None:
-        """Hand everything on, in a thread of its own, until :meth:`close`."""
+        """Forward everything, in a thread of its own, until :meth:`close`."""
         self.faults = Faults(0, 0.0, ("lost",))
-        self._failures: list[Exception] = []  # the one that ended the thread, if there was one
+        self._failures: list[Exception] = []  # at most one: the failure that ended the thread
         self._spinning = SpinningNode("relay", domain, self._failures.append)
         self._node = self._spinning.node
         self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
@@ -42,17 +42,17 @@ class Relay:
         self._node.create_subscription(SplitPacket, "frame_shares", self._from_robot, _MANY)
 
     def send(self, packet: Packet) -> None:
-        """Send a packet of ours to the server."""
-        with contextlib.suppress(RCLError):  # lost: who receives does not keep up
+        """Send a packet of our own to the server."""
+        with contextlib.suppress(RCLError):  # the packet is lost: the receiver does not keep up
             self._to_server.publish(packet_message(packet))
 
     def check(self) -> None:
-        """Raise :class:`LinkError` where packets are not handed on any more."""
+        """Raise :class:`LinkError` where packets are no longer forwarded."""
         for failure in self._failures:
             raise LinkError(f"the relay between robots and server has ended: {failure!r}") from failure
 
     def close(self) -> None:
-        """Hand nothing on any more."""
+        """Stop forwarding."""
         self._spinning.close()
 
     def _from_robot(self, message: Any) -> None:

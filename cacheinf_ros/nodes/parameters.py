@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""ROS parameters declared from the parts' configurations, so that defaults and ranges are written only there."""
+"""ROS parameters declared from the configurations of the parts, so that defaults and ranges are written only there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cacheinf_ros.errors import ConfigError, quoted
 from cacheinf_ros.parameter_names import KNOWN, RENAMED, meant_by, what_became_of
 
 _INT_MAX = 2**63 - 1
-_QOS = "qos_overrides."  # of all nodes' topics: one file is given to all of them
+_QOS = "qos_overrides."  # may be for topics of other nodes, since all nodes are given one file
 
 
 class Parameters:
@@ -29,7 +29,7 @@ class Parameters:
     """
 
     def __init__(self, node: Node, *classes: type[Config]) -> None:
-        """Declare the fields of ``classes``; :class:`ConfigError` where the user gave an unusable value."""
+        """Declare the fields of ``classes``; raises :class:`ConfigError` where the user gave an unusable value."""
         self._classes = classes
         self._declarations = {each.name: each for cls in classes for each in cls.declarations()}
         given = _by_their_names_now(node, self._declarations)
@@ -44,13 +44,13 @@ class Parameters:
         node.add_post_set_parameters_callback(self._apply)
 
     def get(self, cls: type[C]) -> C:
-        """The current configuration of this class; the same object until a value of it changes."""
+        """Return the current configuration of a class; it stays the same object until a value of it changes."""
         config = self._configs[cls]
         assert isinstance(config, cls)
         return config
 
     def why_not(self, name: str) -> str:
-        """Why there is no such parameter to set now, and what to do."""
+        """Return why a parameter of this name cannot be set now, and what to do."""
         if not self._is_in_use(name):
             return f"{name} has no effect here: start the node with {_switch(name)}: true"
         if name in self._declarations:
@@ -58,11 +58,14 @@ class Parameters:
         return what_became_of(name) or f"there is no parameter {quoted(name)}{meant_by(name, self._declarations)}"
 
     def _is_in_use(self, name: str) -> bool:
-        """Whether its group is: what is about a server is not, for a node that uses none."""
+        """Tell whether a parameter's group is in use: parameters about a server are not, where a node uses none."""
         return name == _switch(name) or bool(self._values.get(_switch(name), True))
 
     def _whole_numbers_as_floats(self, parameters: list[Parameter[Any]]) -> list[Parameter[Any]]:
-        """``ros2 param set`` makes 5 an integer, which rclpy refuses for a float without saying what would do."""
+        """Convert integers that are given for floats.
+
+        ``ros2 param set`` makes 5 an integer, which rclpy refuses for a float without saying what it would accept.
+        """
         return [
             Parameter(p.name, value=float(p.value))
             if p.type_ is Parameter.Type.INTEGER and isinstance(self._values.get(p.name), float)
@@ -88,7 +91,7 @@ class Parameters:
 
 
 def verdict(check: Callable[[], object]) -> SetParametersResult:
-    """Check new values; a :class:`ConfigError` refuses them, and says why."""
+    """Check new values; where that raises :class:`ConfigError`, they are refused with its message as the reason."""
     try:
         check()
     except ConfigError as error:
@@ -97,18 +100,18 @@ def verdict(check: Callable[[], object]) -> SetParametersResult:
 
 
 def given_parameters(node: Node) -> Mapping[str, Parameter[Any]]:
-    """What the user gave, in files, on the command line or to the constructor, also what no node has declared."""
-    given: dict[str, Parameter[Any]] = node._parameter_overrides  # rclpy has no public way that knows all three
+    """Return what the user gave in files, on the command line or to the constructor, declared or not."""
+    given: dict[str, Parameter[Any]] = node._parameter_overrides  # rclpy has no public API that knows all three
     return given
 
 
 def current_name(parameter: Parameter[Any]) -> Parameter[Any]:
-    """The parameter under the name that it has now."""
+    """Return the parameter under its current name."""
     return Parameter(RENAMED[parameter.name], value=parameter.value) if parameter.name in RENAMED else parameter
 
 
 def describe(declaration: Declaration) -> ParameterDescriptor:
-    """The descriptor of a field.
+    """Return the descriptor of a field.
 
     Floats get step 0: rclpy rejects values off the step, and rqt's slider has only 100 positions.
     """
@@ -129,10 +132,11 @@ def describe(declaration: Declaration) -> ParameterDescriptor:
 
 
 def _by_their_names_now(node: Node, own: Iterable[str]) -> dict[str, Parameter[Any]]:
-    """What the user gave, by name; one line of the log says which names are no longer, or never were.
+    """Return what the user gave, by current name, and log which names have changed or never existed.
 
     Args:
-        own: names of the node's parameters; those of our other nodes may be in the same file.
+        node: the node that has been given parameters.
+        own: names of the node's parameters; the same file may hold those of our other nodes.
     """
     given = given_parameters(node)
     known = KNOWN | set(own)
@@ -141,16 +145,16 @@ def _by_their_names_now(node: Node, own: Iterable[str]) -> dict[str, Parameter[A
         told = [what_became_of(name) or f"{name!r} is unknown{meant_by(name, known)}" for name in strange]
         node.get_logger().warning(f"parameters: {'; '.join(told)}")
     renamed = {now.name: now for now in map(current_name, given.values())}
-    return {**renamed, **given}  # where both were given, the name that there is wins
+    return {**renamed, **given}  # where both were given, the current name wins
 
 
 def _switch(name: str) -> str:
-    """The parameter without which those of its group have no effect, if there is one."""
+    """Return the name of the parameter that switches the group of this parameter on, whether or not there is one."""
     return f"{name.partition('.')[0]}.use"
 
 
 def _value(field: FieldInfo, given: Parameter[Any] | None) -> Any:
-    """The default, or what was given if it is of the same type; a whole number does for a float."""
+    """Return the default, or what was given if its type is right; a whole number is accepted for a float."""
     default = field.default.value if isinstance(field.default, Enum) else field.default
     if given is None:
         return default

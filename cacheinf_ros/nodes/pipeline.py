@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a frame to its one published result: computed here or by the server, whatever goes wrong on the way."""
+"""The way from a frame to its one published result: computed here or by the server, whatever goes wrong on the way."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from cacheinf_ros.pipeline.node_configs import (
 )
 from cacheinf_ros.pipeline.runner import Runner
 
-_COUNTED = {LATE: "map_timeouts", UNORDERED: "unordered"}  # and gaps for the others
+_COUNTED = {LATE: "map_timeouts", UNORDERED: "unordered"}  # all other reasons count as gaps
 _SAID_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A frame ready to run; see :func:`prepare`.
+    """A frame that is ready to run; see :func:`prepare`.
 
     Attributes:
         image: uint8 [height, width, 3], BGR.
-        fold: what of the cache is reusable for it, of maps of its size.
-        matching_ms: what matching it took in this process; None where another process did it.
+        fold: the part of the cache that is reusable for it, from the maps of its size.
+        matching_ms: how long matching it took in this process; None where another process did that.
     """
 
     image: NDArray[np.uint8]
@@ -65,28 +65,29 @@ class Prepared:
 
 
 def prepare(image: NDArray[np.uint8], path: MapPath, matching_ms: float | None = None) -> Prepared:
-    """Find out what of the cache is reusable for a frame."""
+    """Find out which part of the cache is reusable for a frame."""
     fold = path.folded((image.shape[0], image.shape[1]))
     return Prepared(image=image, fold=fold, matching_ms=matching_ms)
 
 
 class Pipeline:
-    """The inference half of a node; used by its worker thread only."""
+    """The inference half of a node; used only by the node's worker thread."""
 
     CONFIGS = (
         ModelConfig, AnswerConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
         LimitConfig,
     )  # fmt: skip
-    """What the node must declare, beside the engine's."""
+    """The configurations that the node must declare besides the engine's."""
 
     def __init__(
         self, node: FrameNode, make_scheduler: MakeScheduler = Scheduler, models: ModelPool | None = None
     ) -> None:
-        """Load the model; :class:`CacheinfError` where that cannot be done.
+        """Load the model; raises :class:`CacheinfError` where that fails.
 
         Args:
-            make_scheduler: of what chooses how each frame is divided between robot and server.
-            models: of the process; None: no other node runs any.
+            node: the node that the pipeline is part of.
+            make_scheduler: makes what chooses how each frame is divided between robot and server.
+            models: shared by the nodes of this process; None: no other node of it runs a model.
         """
         get = node.parameters.get
         self._node = node
@@ -120,11 +121,11 @@ class Pipeline:
         """The last frame's result, if it was computed here."""
 
     def connect(self) -> None:
-        """Greet the server from now on, where one is to be used; before the first frame."""
+        """Greet the server from now on, if one is to be used; must be called before the first frame."""
         node, get = self._node, self._node.parameters.get
         if self._runner.engine.shared is None:
             return
-        self._runner.engine.shared.forget_server()  # of an earlier session
+        self._runner.engine.shared.forget_server()  # forget the server of an earlier session
         connection = self._connection = ServerConnection(
             node, get(ServerTopicsConfig), Sender(node, get(LimitConfig))
         )  # fmt: skip
@@ -139,7 +140,10 @@ class Pipeline:
         )  # fmt: skip
 
     def disconnect(self) -> None:
-        """Tell the server, and forget the frames so far; when no frame is worked on, by the executor's thread."""
+        """End the session with the server, and forget the frames so far.
+
+        The executor's thread must call it, while no frame is being worked on.
+        """
         if self._connection is not None:
             self._connection.close()
         self._connection = self._whole = self._sharing = None
@@ -177,27 +181,27 @@ class Pipeline:
 
     @property
     def waits_for_server(self) -> bool:
-        """Whether a frame may wait for what a server sends."""
+        """Whether a frame may wait for packets from a server."""
         return self._connection is not None
 
     @property
     def wants_maps(self) -> bool:
-        """Whether cache maps are any use for the next frame."""
+        """Whether cache maps are of any use for the next frame."""
         return self._runner.wants_maps
 
     @property
     def dense_ms(self) -> float:
-        """What a frame takes without a cache, as measured on this machine."""
+        """The time a frame takes without a cache, as measured on this machine, in ms."""
         return self._runner.dense_ms
 
     def close(self) -> None:
-        """End what runs in the background, after :meth:`disconnect`."""
+        """End the background work; must be called after :meth:`disconnect`."""
         self._selection.close()
         self._node.health.counted("result_subscribers", lambda: 0)
         self._runner.close()
 
     def rest(self) -> None:
-        """Use the time in which no frame waits."""
+        """Use the time in which no frame waits for an audit of the promised loss, if one is due."""
         with guarded("audit of the promise") as failure:
             self._runner.audit_if_due(idle=True)
         if failure:
@@ -211,7 +215,7 @@ class Pipeline:
         self._figures.publish(result, latency_ms, asked, measured, None if energy is None else energy.joules)
 
     def _followed(self, decoded: Decoded | None, stamp_ns: int, *, is_held: bool) -> Decoded | None:
-        """Number boxes by their objects, where the user wants that."""
+        """Number the boxes by the objects that they follow, where the user wants that."""
         if not self._node.parameters.get(AnswerConfig).tracks:
             if self._follows:
                 self._tracks.forget()
@@ -223,7 +227,7 @@ class Pipeline:
         return replace(decoded, boxes=self._tracks.number(decoded.boxes, stamp_ns, is_held=is_held))
 
     def _dropped(self, reason: str) -> Outcome:
-        """Nobody knows what the cache holds after a failure beside a frame: it is dropped, and /diagnostics say why."""
+        """Drop the cache after a failure outside of inference, as its contents are unknown, and report the failure."""
         self._runner.reset()
         self._node.health.failed(reason)
         return Outcome.LOST
@@ -235,7 +239,7 @@ class Pipeline:
             answer = self._whole.ask(arrival.stamp_ns, prepared.image)
         if answer is not None:
             answer.header = arrival.header
-            self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
+            self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": sending the image takes most of it
             if self._sharing is not None:
                 self._sharing.passed_over()
             is_too_large = len(answer.data) > self._node.parameters.get(ResultConfig).max_output_bytes

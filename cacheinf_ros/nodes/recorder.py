@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Listens to the nodes from the outside: keeps results, maps, diagnostics and the camera's clock, sets parameters."""
+"""A node that listens from outside: keeps results, maps, diagnostics and the camera's clock, and sets parameters."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Recorded:
     """A result as it arrived.
 
     Attributes:
-        stamp_ns: of the image.
-        arrived_ns: when, by :func:`time.time_ns`: on the clock of the stamps.
-        model: that was asked.
-        variant, why: where it was chosen from a catalog.
-        stage_ms: what the inference node took, by its own clock.
+        stamp_ns: the stamp of the image.
+        arrived_ns: when it arrived, by :func:`time.time_ns`, which is the clock of the stamps.
+        model: the model that was asked.
+        variant, why: the choice from a catalog, where there was one.
+        stage_ms: what the stages took in the inference node, by its own clock.
         serialized: the message as it came over the wire (CDR).
     """
 
@@ -61,22 +61,22 @@ class Recorded:
 
     @property
     def compute_ms(self) -> float:
-        """What all stages took together."""
+        """The time that all stages took together, in ms."""
         return sum(self.stage_ms.values())
 
     @property
     def outputs(self) -> dict[str, NDArray[Any]]:
-        """What was sent, by name; without outputs that were too large."""
+        """The outputs that were sent, by name, without those that were too large."""
         return outputs_from(deserialize_message(self.serialized, InferenceResult))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordedMap:
-    """The class of each pixel as it arrived.
+    """A class map, with the class of each pixel, as it arrived.
 
     Attributes:
-        stamp_ns: of the image.
-        arrived_ns: when, by :func:`time.time_ns`.
+        stamp_ns: the stamp of the image.
+        arrived_ns: when it arrived, by :func:`time.time_ns`.
         classes: uint8 [height, width].
     """
 
@@ -87,24 +87,25 @@ class RecordedMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPromise:
-    """What a node said of its promise with a frame: the loss allowed, and that in the last burst; each may be NaN."""
+    """The loss that a node promised for a frame, and that measured in the last burst; each may be NaN."""
 
     asked: float
     measured: float
 
 
 class Recorder(ListeningNode):
-    """A node in a thread of its own; use as a context manager.
+    """A node in a thread of its own; use it as a context manager.
 
-    It hears publishers of latched results and maps only, and those from their first message on.
+    It receives only from publishers with latched (transient local) results and maps, and so from their first message
+    on.
 
     Attributes:
         results: in order of arrival.
         links: cache maps by stamp.
         class_maps: in order of arrival, where their topic was given.
-        promises: by stamp of the frame, where the topic of figures was given.
-        clock_ns: by stamp of the frame that ``replay`` was about to publish, with ``publish_clock``: when that was, by
-            :func:`time.time_ns`.
+        promises: by the frame's stamp, where the topic of figures was given.
+        clock_ns: by the frame's stamp, when ``replay`` was about to publish it, by :func:`time.time_ns`; only with
+            ``publish_clock``.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Recorder(ListeningNode):
 
     @property
     def is_behind(self) -> bool:
-        """Whether figures of the last result are still to come, or its class map where there were maps before it.
+        """Whether figures of the last result are still to come, or its class map where earlier results had one.
 
         Each topic is in order, but results may overtake the others.
         """
@@ -154,17 +155,17 @@ class Recorder(ListeningNode):
         return lacks_figures or bool(self.class_maps and self.class_maps[-1].stamp_ns != last_ns)
 
     def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
-        """What was recorded since the last time, and forget it."""
+        """Return what was recorded since the last call, and forget it."""
         taken = (self.results, self.links)
         self.results, self.links, self.class_maps, self.promises, self.clock_ns = [], {}, [], {}, {}
         return taken
 
     def counts(self, node: str) -> dict[str, int]:
-        """What a node's latest diagnostics count: received, accepted, dropped, results, errors."""
+        """Return the counts in a node's latest diagnostics: received, accepted, dropped, results, errors."""
         return {name: int(text) for name, text in self.said(node).items() if text.isdigit()}
 
     def set_parameters(self, node: str, **values: Value) -> None:
-        """Set parameters of a node; :class:`ConfigError` with its reason where it refuses or does not answer."""
+        """Set parameters of a node; raises :class:`ConfigError` with the reason where it refuses or does not answer."""
         client = self.node.create_client(SetParameters, f"{node}/set_parameters")
         try:
             if not client.wait_for_service(_ANSWER_S):
@@ -209,5 +210,5 @@ class Recorder(ListeningNode):
         self.promises[stamp_ns(message.header)] = said
 
     def _keep_clock(self, message: Any, info: Any) -> None:
-        # as the publisher stamped it: we may hear of it only after the result
+        # the publisher's time stamp, since the message may reach us only after the result
         self.clock_ns[message.clock.sec * _NS_PER_S + message.clock.nanosec] = info["source_timestamp"]

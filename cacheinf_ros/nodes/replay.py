@@ -29,7 +29,7 @@ _POLL_S = 0.02
 
 
 class ReplayNode(ConfiguredNode):
-    """Publishes at the wanted rate in a thread of its own, and ends with the source."""
+    """Publishes at the wanted rate in a thread of its own, and ends when the source ends."""
 
     def __init__(self) -> None:
         super().__init__("replay", ReplayConfig)
@@ -44,15 +44,15 @@ class ReplayNode(ConfiguredNode):
         self._error: Exception | None = None
 
     def start(self) -> None:
-        """Begin to play."""
+        """Start playing."""
         self._thread.start()
         self.get_logger().info(READY)
 
     def give_way(self) -> None:
-        """Nothing waits for a callback of this node."""
+        """Do nothing: no thread waits for a callback of this node."""
 
     def close(self) -> None:
-        """Stop playing; raises what playing failed with."""
+        """Stop playing; raises the error that playing failed with."""
         self.ended.set()
         self._thread.join(5.0)
         if self._error is not None:
@@ -60,7 +60,7 @@ class ReplayNode(ConfiguredNode):
 
     def _play(self) -> None:
         try:
-            serialized_image(self._header(0), np.zeros((1, 1, 3), np.uint8))  # the first takes 0.2 s
+            serialized_image(self._header(0), np.zeros((1, 1, 3), np.uint8))  # warm up: the first takes 0.2 s
             self._wait_for_subscribers()
             self._publish_all()
             self._linger()
@@ -85,16 +85,17 @@ class ReplayNode(ConfiguredNode):
     def _publish_all(self) -> None:
         start: float | None = None
         for due_s, stamp_ns, frame in islice(self._schedule(), self.config.frames or None):
-            if start is None:  # opening a source takes a while, and what it delayed would come in a burst
+            if start is None:  # only now: opening a source takes a while, and delayed frames would come in a burst
                 start = time.monotonic() - due_s
             if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
                 return
             self._publish(stamp_ns, frame)
 
     def _schedule(self) -> Iterator[tuple[float, int, Frame]]:
-        """(seconds since the start, stamp of the source, frame): stamps begin again with each round, time does not.
+        """Yield (seconds since the start, stamp of the source, frame).
 
-        Frames that are left out take their time all the same.
+        Stamps start again with each round of a loop, the seconds do not. Frames that are left out take their time all
+        the same.
         """
         rate, played, round_start_s = self.config.rate, 0, 0.0
         while True:
@@ -115,7 +116,7 @@ class ReplayNode(ConfiguredNode):
             self._sim_clock.publish(Clock(clock=time_message(stamp_ns)))
         if self.config.image_transport is ImageTransport.RAW:
             message: bytes | CompressedImage = serialized_image(self._header(stamp_ns), frame.image)
-        else:  # stamped when it is ready, as by a camera that compresses by itself
+        else:  # stamped after compression, as a camera that compresses by itself does
             message = compressed_message(Header(), frame.image)
             message.header = self._header(stamp_ns)
         self._images.publish(message)

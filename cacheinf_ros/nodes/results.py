@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Results as messages, and the topics of them: one message per accepted image, and pictures for whoever looks."""
+"""Results as messages, and their topics: one message per accepted image, and pictures for those who subscribe."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _OUTPUT_TYPES = frozenset(
 def result_message(
     header: Header, result: FrameResult, max_output_bytes: int, *, decoded_only: bool = False
 ) -> msg.InferenceResult:
-    """A result; the outputs in it are led to the frame, those that are left out have size 0.
+    """Convert a result to a message, with its outputs moved to the frame; outputs that are left out have size 0.
 
     Args:
-        header: of the image.
-        result: what the model says.
-        max_output_bytes: outputs beyond so many bytes in all are left out.
-        decoded_only: leave out all outputs that a decoder has read.
+        header: the header of the image.
+        result: the model's answer.
+        max_output_bytes: the limit for all outputs together; those beyond it are left out.
+        decoded_only: whether to leave out all outputs that a decoder has read.
     """
     engine = result.engine
     blobs: list[bytes] = []
@@ -102,13 +102,13 @@ def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
 
     Raises:
         ValueError: the message contradicts itself, or names a type that no output has.
-        TypeError: a size is none of the type that is named.
+        TypeError: a size does not fit the type that is named.
     """
     outputs, data, at, shape_at = {}, np.frombuffer(message.data, np.uint8), 0, 0
     for name, dtype, rank, size in zip(
         message.output_names, message.output_dtypes, message.output_ranks, message.output_sizes, strict=True
     ):
-        if dtype not in _OUTPUT_TYPES:  # numpy's own reader of types fails in many ways on what strangers write
+        if dtype not in _OUTPUT_TYPES:  # numpy's own parser of dtypes fails in many ways on untrusted text
             raise ValueError(f"{dtype!r} is no type of an output: one of {', '.join(sorted(_OUTPUT_TYPES))}")
         shape = tuple(message.output_shapes[shape_at : shape_at + rank])
         if size:
@@ -118,21 +118,21 @@ def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
 
 
 def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
-    """Leave the outputs out of a result; their names and shapes stay."""
+    """Remove the outputs from a result message; their names and shapes stay."""
     message.data = byte_array(b"")
     message.output_sizes = [0] * len(message.output_names)
     return message
 
 
 def with_decoded(message: msg.InferenceResult, decoded: Decoded) -> msg.InferenceResult:
-    """Have a result say other classes and boxes."""
+    """Replace the classes and boxes of a result message."""
     for name, values in {**shape_fields(()), **_decoded_fields(decoded)}.items():
         setattr(message, name, values)
     return message
 
 
 def decoded_from(message: msg.InferenceResult) -> Decoded:
-    """Classes, and boxes with their shapes, of a result message; class maps are not sent."""
+    """Return the classes, and the boxes with their shapes, of a result message; class maps are not sent."""
     classes = zip(message.class_ids, message.class_names, message.class_scores, strict=True)
     boxes = zip(
         message.box_x, message.box_y, message.box_width, message.box_height,
@@ -149,7 +149,7 @@ def decoded_from(message: msg.InferenceResult) -> Decoded:
 
 
 class ResultTopics:
-    """``~/result``, pictures of it, and, where vision_msgs is installed, its messages."""
+    """The topics ``~/result``, pictures of the result, and those of vision_msgs where it is installed."""
 
     def __init__(self, node: Node, config: ResultConfig, card: ModelCard) -> None:
         self._result = publish_on(node, msg.InferenceResult, config.result_topic, profile(_DEPTH))
@@ -160,11 +160,11 @@ class ResultTopics:
         self._vision = VisionTopics(node, card) if HAS_VISION_MSGS else None
 
     def subscribers(self) -> int:
-        """How many there are to results."""
+        """Return how many subscribers results have."""
         return self._result.get_subscription_count()
 
     def select(self, selection: Selection) -> None:
-        """Say which answers are reported from now on."""
+        """Set which answers are reported from now on."""
         self._region = selection.region
         if self._vision is not None:
             self._vision.tell_labels(selection)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's sessions with its robots: for each an engine, a thread, and a topic for the answers."""
+"""A server's sessions with its robots: each has an engine, a thread, and a topic for the answers."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from cacheinf_ros.offload.searching import ScheduleSearches
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
-_DEPTH = 200  # packets on their way, of all robots together
+_DEPTH = 200  # packets in transit, of all robots together
 _PATIENCE_S = 5.0
-_SILENT_S = 5.0  # after which a robot may lose its place to another
+_SILENT_S = 5.0  # the silence after which a robot may lose its place to another
 _PERIOD_S = 1.0
-_UNUSABLE_S = 60.0  # after which a model is compiled again that could not be: there may be memory again
+_UNUSABLE_S = 60.0  # the time until compiling a model is tried again after a failure: memory may be free again
 _NO_PLACE = "the server has no place left: raise its server.max_robots"
-_MOST_ENDING = 8  # beside as many as there are places: who comes and goes while a model is compiled leaves a thread
+_MOST_ENDING = 8  # beyond the number of places: sessions that come and go during compilation each leave a thread
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
 
 
@@ -60,14 +60,14 @@ class _Robot:
     heard: float
 
     def is_silent(self, patience_s: float) -> bool:
-        """Whether nothing was heard of it for so long."""
+        """Tell whether nothing has been heard of the robot for ``patience_s`` seconds."""
         return time.monotonic() - self.heard > patience_s
 
 
 class RobotSessions:
-    """Takes packets of any robot; the one that was heard least recently makes room for a new one.
+    """Takes packets of any robot; the one that was heard least recently makes room for a new one, if it is silent.
 
-    A robot has a session for each model, and for each kind of work; every one counts. One that is refused does not.
+    A robot has one session for each model and each kind of work, and every one of them counts. Refused sessions do not.
     """
 
     def __init__(
@@ -80,12 +80,16 @@ class RobotSessions:
         sender: Sender,
         gateway: FleetGateway | None = None,
     ) -> None:
-        """Prepare.
+        """Prepare, and subscribe to the packets of robots.
 
         Args:
-            models: of which rows are computed.
+            node: the server's node.
+            models: the models whose rows can be computed.
             whole: computes whole frames.
-            gateway: to the fleet that computes rows; None: this process does.
+            parameters: the node's parameters.
+            health: counts packets and sessions, and takes complaints.
+            sender: sends the answers.
+            gateway: the gateway to the fleet that computes rows; None: this process computes them.
         """
         self._gateway = gateway
         self._node = node
@@ -96,13 +100,13 @@ class RobotSessions:
         self._health = health
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
-        self._ending: list[threading.Thread] = []  # their engines go with them
-        self._compiling = threading.Lock()  # one at a time: it takes memory
+        self._ending: list[threading.Thread] = []  # an engine is freed when its thread ends
+        self._compiling = threading.Lock()  # one model at a time, because compiling takes memory
         at_once = frames_at_once(parameters.get(EngineConfig))
         self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
         self._searches = ScheduleSearches(parameters.get(ServerConfig).search_s)
         self._rows = RowWorkers(self._searches)
-        self._unusable: dict[tuple[str, Work], tuple[str, float]] = {}  # models that there are: why, and until when
+        self._unusable: dict[tuple[str, Work], tuple[str, float]] = {}  # existing models: why, and until when
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
         if gateway is not None:
@@ -112,11 +116,11 @@ class RobotSessions:
 
     @property
     def busy_s(self) -> float:
-        """For how long a session has been at one frame, of all the longest."""
+        """The longest time that a session has been working on its current frame, seconds."""
         return max((robot.session.busy_s for robot in list(self._robots.values())), default=0.0)
 
     def close(self) -> None:
-        """End all sessions, and what is searched for them."""
+        """End all sessions, and the searches for schedules made for them."""
         robots, self._robots = list(self._robots.values()), OrderedDict()
         for robot in robots:
             robot.session.close()
@@ -146,13 +150,13 @@ class RobotSessions:
             if newcomer is None:
                 return
             robot = newcomer
-        if packet.is_sound:  # else anybody's noise would keep a place
+        if packet.is_sound:  # otherwise anybody's noise would keep a place
             self._robots.move_to_end(packet.session)
             robot.heard = time.monotonic()
         robot.session.receive(packet)
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more; the robot that has been silent for longest makes it."""
+        """Tell whether there is room for one more session; a robot that has been silent long enough makes room."""
         most = self._parameters.get(ServerConfig).max_robots
         if sum(thread.is_alive() for thread in self._ending) >= most + _MOST_ENDING:
             return False
@@ -166,7 +170,7 @@ class RobotSessions:
         return True
 
     def _turn_away(self, greeting: Packet) -> None:
-        """Tell a robot that there is no place, so that it greets less and less often."""
+        """Tell a robot that there is no room, so that it greets less and less often."""
         self._health.complained(f"a robot was turned away: {_NO_PLACE}")
         name = greeting.session
         answers = self._refused[name] = self._refused.pop(name, None) or self._answers(name)
@@ -178,7 +182,7 @@ class RobotSessions:
         return publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
 
     def _give_up_refused(self) -> None:
-        """Sessions that were refused keep no place: only the topics of the last few stay."""
+        """Free the places of refused sessions; only the topics of the last few are kept."""
         for name in [name for name, robot in self._robots.items() if not robot.session.is_open]:
             robot = self._robots.pop(name)
             self._refused[name] = robot.answers
@@ -193,14 +197,17 @@ class RobotSessions:
         ended = [thread for thread in self._ending if not thread.is_alive()]
         if ended:
             self._ending = [thread for thread in self._ending if thread not in ended]
-            give_memory_back()  # else it grows for an hour, as engines come and go
+            give_memory_back()  # otherwise memory grows for an hour, as engines come and go
         self._health.note("load", f"{self._load.busy:.0%}")
         for name, robot in self._robots.items():
             for packet in self._load.packets(name):
                 self._to(robot.answers)(packet)
 
     def _forget_silent(self) -> None:
-        """A robot that still runs says something every second: these were killed, or their last words are lost."""
+        """Forget the robots that have been silent for too long.
+
+        A running robot says something every second: these were killed, or their last packets were lost.
+        """
         self._give_up_refused()
         patience_s = self._parameters.get(ServerConfig).forget_after_s
         for name in [name for name, robot in self._robots.items() if robot.is_silent(patience_s)]:
@@ -208,7 +215,7 @@ class RobotSessions:
             self._node.get_logger().info(f"forgot {name}: not a word of it for {patience_s:g} s")
 
     def _forget(self, name: str) -> None:
-        """Its thread ends by itself, and its engine goes with it."""
+        """Forget a session; its thread ends by itself, and the engine goes with it."""
         robot = self._robots.pop(name)
         robot.session.close()
         self._whole.forget(name)
@@ -220,7 +227,7 @@ class RobotSessions:
         self._health.note("sharing robots", str(len(self._robots)))
 
     def _welcome(self, greeting: Packet) -> _Robot | None:
-        """Begin a session; None where the machine has no thread left for it."""
+        """Begin a session; returns None where no thread can be started for it."""
         name = greeting.session
         answers = self._refused.pop(name, None) or self._answers(name)
         session = self._session(greeting, self._load.watched(self._to(answers)))
@@ -237,7 +244,7 @@ class RobotSessions:
         return robot
 
     def _session(self, greeting: Packet, send: Send) -> ServerSession | RelaySession:
-        """One that the fleet computes, if there is one, or that this process does: whole frames always."""
+        """Return a session of the fleet where there is one and rows are asked for, else one of this process."""
         if self._gateway is not None and _asks_for_rows(greeting):
             return self._gateway.session(greeting.session, send, self._health.complained)
         session = ServerSession(
@@ -264,7 +271,7 @@ class RobotSessions:
     def _compiled(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
         if work is Work.FRAMES:
             compute = self._whole.open(session.name, asked)
-            if not session.is_open:  # it was forgotten meanwhile, and before it was loaded
+            if not session.is_open:  # the session was forgotten before its model was loaded
                 self._whole.forget(session.name)
             self._check_open(session)
             return WholeFrameWorker(self._load.timed(compute))
@@ -283,4 +290,4 @@ def _asks_for_rows(greeting: Packet) -> bool:
     try:
         return read_hello(greeting.data).work is Work.ROWS
     except MessageError:
-        return False  # whoever serves it will say so
+        return False  # the session that serves it will report the error

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The outside of many robots at once: publishes their cameras' images, hears their results, and visits their server."""
+"""Plays the surroundings of many robots: publishes camera images, receives results, and talks to their server."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from cacheinf_ros.nodes.spinning import ListeningNode, surviving
 from cacheinf_ros.offload import Packet
 
 _MANY = QoSProfile(depth=1000)
-_LIE = 2**20  # pixels a side that a damaged header claims
+_LIE = 2**20  # the height and width in pixels that a damaged header claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A result as it came.
+    """A result as it arrived.
 
     Attributes:
-        stamp_ns: of the image.
-        at_s: by :func:`time.monotonic`.
-        outputs: by name.
+        stamp_ns: the stamp of the image.
+        at_s: when it arrived, by :func:`time.monotonic`.
+        outputs: the outputs, by name.
     """
 
     stamp_ns: int
@@ -45,7 +45,7 @@ class Heard:
 
 
 class RobotStation(ListeningNode):
-    """A node in a thread of its own; use as a context manager."""
+    """A node in a thread of its own; use it as a context manager."""
 
     def __init__(self, domain: int) -> None:
         super().__init__("station", domain)
@@ -55,7 +55,7 @@ class RobotStation(ListeningNode):
         self._tuners: dict[str, Any] = {}
 
     def add_robot(self, image_topic: str, result_topic: str, hear: Callable[[Heard], None]) -> None:
-        """Publish one robot's images and hear its results; ``hear`` is called in the station's thread."""
+        """Publish one robot's images and receive its results; ``hear`` is called in the station's thread."""
         self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
 
         def received(message: Any) -> None:
@@ -70,7 +70,11 @@ class RobotStation(ListeningNode):
         self.node.create_subscription(InferenceResult, result_topic, surviving("a result", received), _MANY)
 
     def ends(self, node: str, image_topic: str, result_topic: str) -> tuple[set[bytes], set[bytes]]:
-        """Identities of what receives images, and of what publishes results, in nodes of a name, as far as known."""
+        """Return the endpoint identities of a node by its name, as far as the ROS graph knows.
+
+        Returns:
+            those that receive the images, and those that publish the results.
+        """
         readers = self.node.get_subscriptions_info_by_topic(image_topic)
         writers = self.node.get_publishers_info_by_topic(result_topic)
         received, published = (
@@ -79,22 +83,24 @@ class RobotStation(ListeningNode):
         return received, published
 
     def is_seen(self, image_topic: str) -> bool:
-        """Whether anybody receives a robot's images."""
+        """Tell whether anybody receives a robot's images."""
         return self._cameras[image_topic].get_subscription_count() > 0
 
     def renew_camera(self, image_topic: str) -> None:
-        """Go on with another publisher of a robot's images, as a camera that was started again."""
+        """Replace the publisher of a robot's images, as when a camera is restarted."""
         old = self._cameras[image_topic]
         self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
         self.call(lambda: self.node.destroy_publisher(old))
 
     def tune(self, node: str, parameter: str, value: str, answered: Callable[[str], None]) -> None:
-        """Set a parameter of a node, if it is there, as a user of rqt does.
+        """Set a parameter of a node, if the node is there, as a user of rqt does.
 
         Args:
-            node: with its namespace.
-            answered: takes why the node refused, or an empty text, in the station's thread; never called where the node
-                ends before it answers.
+            node: the node's name, with its namespace.
+            parameter: the parameter's name.
+            value: the new value.
+            answered: called in the station's thread with the reason for a refusal, or an empty text; never called where
+                the node ends before it answers.
         """
         if node not in self._tuners:
             self._tuners[node] = self.node.create_client(SetParameters, f"{node}/set_parameters")
@@ -106,7 +112,7 @@ class RobotStation(ListeningNode):
         )
 
     def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
-        """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""
+        """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header with a wrong size."""
         height, width = image.shape[:2]
         header = Header(stamp=time_message(stamp), frame_id="camera")
         message = Image(header=header, height=height, width=width, encoding="bgr8", step=3 * width)
@@ -116,7 +122,7 @@ class RobotStation(ListeningNode):
         self._cameras[image_topic].publish(message)
 
     def join_server(self, share_topic: str, answer_topic: str, receive: Callable[[Packet], None]) -> None:
-        """Hear what a server answers on a topic; :meth:`send` then reaches it."""
+        """Receive what a server answers on a topic; :meth:`send` then reaches the server."""
         if share_topic not in self._to_server:
             self._to_server[share_topic] = self.node.create_publisher(SplitPacket, share_topic, _MANY)
         self._from_server[answer_topic] = self.node.create_subscription(
@@ -128,6 +134,6 @@ class RobotStation(ListeningNode):
         self._to_server[share_topic].publish(packet_message(packet))
 
     def leave_server(self, answer_topic: str) -> None:
-        """Hear nothing more on a topic."""
+        """Stop receiving on a topic."""
         subscription = self._from_server.pop(answer_topic)
         self.call(lambda: self.node.destroy_subscription(subscription))

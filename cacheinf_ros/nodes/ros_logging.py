@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the parts of the package log reaches the node's own log, and with it the terminal and /rosout."""
+"""Forwards the package's log records to the node's own log, and with it to the terminal and /rosout."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rclpy.impl.rcutils_logger import RcutilsLogger
 from cacheinf_ros.errors import shortened
 
 _PACKAGE = "cacheinf_ros"
-_MOST_KEPT = 32  # texts of one call that are not to be said again too soon; the last one is that there are more
-_MOST_CHARACTERS = 8000  # of a record: some frames of a traceback
+_MOST_KEPT = 32  # texts of one call that are throttled; the last one says that there are more
+_MOST_CHARACTERS = 8000  # of a record: enough for some frames of a traceback
 _MORE = "too many different texts at once: more like this one is left out for a while"
 _NUMBERS = re.compile(r"\d+")
 
 
 class _RosHandler(logging.Handler):
-    """Passes records on to a ROS logger, which decides by its own level; those that ask for it not too often."""
+    """Passes records on to a ROS logger, which filters by level, and throttles those that ask for it."""
 
     def __init__(self, logger: RcutilsLogger) -> None:
         super().__init__()
         self._logger = logger
-        self._throttles: dict[tuple[str, int], _Throttle] = {}  # by the call that logs: there are some dozens
+        self._throttles: dict[tuple[str, int], _Throttle] = {}  # by the file and line that logs; there are some dozens
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self._text(record)
         if text is None:
             return
-        # a line for each: rclpy remembers the severity of the line that calls it, and refuses another one from there
+        # one line for each level: rclpy remembers the severity of the calling line, and refuses another one from there
         if record.levelno >= logging.CRITICAL:
             self._logger.fatal(text)
         elif record.levelno >= logging.ERROR:
@@ -44,7 +44,7 @@ class _RosHandler(logging.Handler):
             self._logger.debug(text)
 
     def _text(self, record: logging.LogRecord) -> str | None:
-        """What is said of a record; None: nothing."""
+        """Return the text to log for a record, or None where it is suppressed."""
         throttle_s = getattr(record, "throttle_s", 0.0)
         if throttle_s:
             throttle = self._throttles.setdefault((record.pathname, record.lineno), _Throttle())
@@ -57,13 +57,13 @@ class _RosHandler(logging.Handler):
 
 
 class _Throttle:
-    """Decides which texts of one call are said: each at most once in a while, and only so many."""
+    """Decides which texts of one logging call are logged: each at most once in a while, and a limited number."""
 
     def __init__(self) -> None:
-        self._next_s: dict[str, float] = {}  # by what is not to be said sooner
+        self._next_s: dict[str, float] = {}  # by text: the time before which it is not logged again
 
     def passed(self, gist: str, throttle_s: float) -> str | None:
-        """Return what is to be said now, which may be that more is left out, or None."""
+        """Return the text to log now, or :data:`_MORE` where too many differ, or None to log nothing."""
         now_s = time.monotonic()
         if now_s < self._next_s.get(gist, 0.0):
             return None
@@ -78,14 +78,14 @@ class _Throttle:
 
 
 def _gist(record: logging.LogRecord) -> str:
-    """What records of one call that say the same share: all but numbers, such as the frame's; of bugs their kind."""
+    """Return what similar records of one call share: their text without numbers, or the type of a bug."""
     error = record.exc_info[0] if record.exc_info else None
     said = error.__name__ if error is not None else record.getMessage()
     return _NUMBERS.sub("#", shortened(said))
 
 
 def log_to_ros(name: str) -> None:
-    """Send what the package logs to the node of this name; call it after ``rclpy.init``."""
+    """Send what the package logs to the logger of this name; call it after ``rclpy.init``."""
     logger = logging.getLogger(_PACKAGE)
     logger.handlers = [_RosHandler(rclpy.logging.get_logger(name))]
     logger.setLevel(logging.INFO)

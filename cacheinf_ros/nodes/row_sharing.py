@@ -19,18 +19,20 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
-_PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
-_ANOTHER = 1.5  # times what the last server took for a frame: another machine
+_PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # approximate bytes per pixel of a photograph
+_ANOTHER = 1.5  # a server whose frame time differs by this factor counts as another machine
 MakeScheduler = Callable[..., Scheduler]
-"""Takes what :class:`Scheduler` does."""
+"""A function that takes the arguments of :class:`Scheduler`, and returns one."""
 
 
 class RowSharing(LinkedSession):
-    """Used by the node's worker thread, but for what arrives, for greeting the server and for the end.
+    """Shares the rows of a model's frames with a server.
+
+    Used by the node's worker thread, except for receiving packets, greeting the server, and the end.
 
     Attributes:
-        session: with the server.
-        bytes_crossed: of all frames so far, in both directions.
+        session: the session with the server.
+        bytes_crossed: the bytes of all frames so far, in both directions.
     """
 
     def __init__(
@@ -50,11 +52,11 @@ class RowSharing(LinkedSession):
         """Prepare, and greet the server while the policy divides frames.
 
         Args:
-            sharing: the present configuration.
-            identity: of the model.
-            slowdown: how many times longer this machine takes, at first sight, than it was measured to take.
-            prefix: of what is said in log and diagnostics, where the node has several such links.
-            make_scheduler: of what chooses how each frame is divided.
+            sharing: returns the present configuration.
+            identity: the identity of the model.
+            slowdown: how many times longer than measured this machine takes, as a first guess.
+            prefix: the prefix of texts in log and diagnostics, where the node has several such links.
+            make_scheduler: makes what chooses how each frame is divided.
         """
         assert engine.shared is not None
         self.bytes_crossed = 0
@@ -68,14 +70,14 @@ class RowSharing(LinkedSession):
         self._workload = Workload(engine.program.layout, engine.shared.space)
         self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
-        self._asked: Scheduler | None = None  # about this frame: another one may take its place meanwhile
+        self._asked: Scheduler | None = None  # for this frame: another one may replace it meanwhile
         self._asking = Asking()
         self._was_skipped = False
         self._make_scheduler = make_scheduler
         self._finder: ScheduleFinder | None = None
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
-        self._shared: tuple[Frame | None, Scheduler, Choice] | None = None  # the last frame that was
+        self._shared: tuple[Frame | None, Scheduler, Choice] | None = None  # the last frame that was shared
         report = ServerReport(node, health, started="a session has started", until="a session starts", prefix=prefix)
         self._identity, self._space = identity, engine.shared.space
         self._last: RowSession | None = None
@@ -91,7 +93,7 @@ class RowSharing(LinkedSession):
 
     @property
     def why_alone(self) -> str:
-        """Why the last frame was not shared."""
+        """The reason why the last frame was not shared."""
         if self._partner is not None and self._choice is None and not self._was_skipped:
             return "engine mode deepcache shares no frames"
         if not self._policy.divides_frames:
@@ -108,7 +110,7 @@ class RowSharing(LinkedSession):
         super()._end()
 
     def partner(self) -> FramePeer | None:
-        """The server, for one frame; None: it is computed here."""
+        """Return the server as the peer for one frame, or None where the frame is computed here."""
         self._choice = self._partner = None
         self._was_skipped = False
         self._asked = self._scheduler
@@ -117,16 +119,21 @@ class RowSharing(LinkedSession):
         return self._partner
 
     def passed_over(self) -> None:
-        """Take note of a frame that was computed neither here nor by both: the server computed it from its picture."""
+        """Take note of a frame that the server computed alone, from the frame's image."""
         if self._scheduler is not None:
             self._scheduler.unsettle()
 
     def computed(self, *, was_shared: bool, took_ms: float, by_engine: bool = True) -> Spent:
-        """Take note of what became of a frame. Returns the robot's part in it.
+        """Take note of how a frame was computed.
 
         Args:
-            by_engine: whether the answer is the engine's, which was perhaps only on trial: else the time says nothing
-                of how frames are to be divided.
+            was_shared: whether the server computed rows of it.
+            took_ms: how long it took.
+            by_engine: whether the answer is the engine's; where the engine was only on trial, the time says nothing
+                about how to divide frames.
+
+        Returns:
+            the robot's part in the frame.
         """
         self._health.count("shared" if was_shared else "alone")
         choice, scheduler, partner = self._choice, self._asked, self._partner
@@ -197,7 +204,7 @@ class RowSharing(LinkedSession):
         return choice.partition
 
     def _schedule_for(self, server_ms: np.ndarray) -> None:
-        """Begin to schedule for a server with this profile, or for one that is another machine than the last."""
+        """Begin to schedule for a server with this profile, unless it resembles the last server."""
         if self._scheduler is not None:
             takes_ms, took_ms = (float(each[:, -1].sum()) for each in (server_ms, self._scheduler.measured.server_ms))
             if max(takes_ms, took_ms) <= _ANOTHER * min(takes_ms, took_ms):
@@ -208,7 +215,7 @@ class RowSharing(LinkedSession):
         self._scheduler = self._make_scheduler(self._workload, self._meet(server_ms), robot_slowdown=self._slowdown)
 
     def _hear_of_server(self) -> None:
-        """The server says what a frame took when that has ended: with the next one it is known."""
+        """Take note of what the server took for a frame, which it states only after the frame has ended."""
         served, shared = self.session.served, self._shared
         if served is not None and shared is not None and served[0] == shared[0]:
             _, scheduler, choice = shared
@@ -224,7 +231,7 @@ class RowSharing(LinkedSession):
         )
 
     def _find_schedules(self, scheduler: Scheduler) -> None:
-        """Have them stored, from the server, or searched here; until then the scheduler does without."""
+        """Have schedules found: stored, by the server, or here; until then the scheduler does without."""
         if self._finder is None:
             self._finder = ScheduleFinder(
                 self._model_name, self._workload, scheduler, self._connection.solving,

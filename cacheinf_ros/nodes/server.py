@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server node: computes its part of frames that robots share with it, and whole frames that they send.
 
-It has a cache of its own for each robot. With a fleet it is a gateway: rows are computed wherever there is room.
+It has a separate cache for each robot. With a fleet it is a gateway: rows are computed on any machine that has room.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ServerNode(FrameNode):
         self._sessions: RobotSessions | None = None
 
     def configure(self) -> None:
-        """Load the model, and prepare what catalogs need."""
+        """Load the model, and prepare the catalogs."""
         get = self.parameters.get
         catalogs = get(CatalogServerConfig)
         folders = catalogs.read()
@@ -54,7 +54,7 @@ class ServerNode(FrameNode):
         self._whole = WholeFrameModels(models, catalogs.catalog_memory_mb * 1e6, self.parameters, self.health)
 
     def activate(self) -> None:
-        """Begin to answer robots."""
+        """Begin to serve robots."""
         assert self._whole is not None
         sender = self._sender = Sender(self, self.parameters.get(LimitConfig))
         self._gateway = self._join(self._models) if self.parameters.get(ServerConfig).fleet else None
@@ -64,7 +64,7 @@ class ServerNode(FrameNode):
         self._begun()
 
     def deactivate(self) -> None:
-        """Finish the frames at hand, and end all sessions: robots compute alone, and greet the server again."""
+        """Finish the frames being worked on, and end all sessions: robots compute alone, and greet the server again."""
         assert self._whole is not None
         assert self._sessions is not None
         self._sessions.close()
@@ -82,12 +82,12 @@ class ServerNode(FrameNode):
         del self._models
 
     def _offer(self, folders: Sequence[CatalogFolder]) -> bool:
-        """Have robots find these catalogs' variants from now on; sessions that there are go on."""
+        """Let robots ask for these catalogs' variants from now on; existing sessions go on."""
         self._models.offer(folders)
         return True
 
     def work_state(self) -> WorkState:
-        """How the sessions' threads are."""
+        """Return the state of the sessions' threads."""
         of_rows = 0.0 if self._sessions is None else self._sessions.busy_s
         return WorkState(busy_s=max(of_rows, 0.0 if self._whole is None else self._whole.busy_s))
 
@@ -109,7 +109,7 @@ class ServerNode(FrameNode):
         return gateway
 
 
-_POOLS = 2  # each session compiles in a thread of its own, and leaves what its engine took in that thread's pool
+_POOLS = 2  # each session compiles in a thread of its own, and freed memory of its engine stays in that thread's pool
 
 
 def main() -> int:

@@ -27,24 +27,26 @@ from cacheinf_ros.offload import HeardLoad, Packet, RobotSession
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
-_DEPTH = 200  # packets on their way: a whole frame's rows
+_DEPTH = 200  # packets in transit: all rows of a frame
 _LAST_WORDS = Duration(seconds=1.0)
 _TICK_S = 0.1
-_MOST_LINES, _LINES_S = 20, 60.0  # of the log that one server's state may take, in so many seconds
+_MOST_LINES, _LINES_S = 20, 60.0  # lines of the log that one server's state may take in so many seconds
 NOT_USED = "not used"
-"""What diagnostics say of a server that the policy leaves alone."""
+"""The text in diagnostics for a server that the policy does not use."""
 
 
 class ServerReport:
-    """Says how a session with the server is doing: always in diagnostics, in the log only what is new."""
+    """Reports how a session with the server is doing: always in diagnostics, and in the log what is new."""
 
     def __init__(self, node: Node, health: Health, *, started: str, until: str, prefix: str) -> None:
         """Prepare.
 
         Args:
+            node: the node that has the session.
+            health: takes notes for diagnostics.
             started: what the log says once all is well.
             until: what ends the time in which frames are computed here.
-            prefix: of what is said, where the node has several sessions.
+            prefix: the prefix of all texts, where the node has several sessions.
         """
         self._logger = node.get_logger()
         self._health = health
@@ -53,18 +55,18 @@ class ServerReport:
         self._lines: deque[float] = deque(maxlen=_MOST_LINES)  # when they were logged
 
     def rest(self) -> None:
-        """Tell that the server is not used at present."""
+        """Report that the server is not used at present."""
         self._health.note(f"{self._prefix}server", NOT_USED)
         self._said = NOT_USED  # so that the log tells when it is used again
 
     def say(self, complaint: str) -> None:
-        """Tell why the server is not waited for; empty: it is."""
+        """Report why the server is not waited for; an empty complaint means that it is."""
         self._health.note(f"{self._prefix}server", complaint or "up")
         if complaint == self._said:
             return
         now = time.monotonic()
         if len(self._lines) == _MOST_LINES and now - self._lines[0] < _LINES_S:
-            return  # for now: whoever answers in a server's name could fill the disk
+            return  # not now: whoever answers in a server's name could fill the disk
         self._said = complaint
         self._lines.append(now)
         if complaint:
@@ -74,10 +76,13 @@ class ServerReport:
 
 
 class ServerConnection:
-    """One publisher for all sessions, so that the last words of one that ends are sent; a subscription for each.
+    """Sends and receives for all sessions of a node.
+
+    There is one publisher for all sessions, so that the last packets of a session that ends are sent, and a
+    subscription for each session.
 
     Attributes:
-        solving: held by the session that searches for schedules: one at a time.
+        solving: held by the session that searches for schedules, since only one may search at a time.
     """
 
     def __init__(self, node: Node, topics: ServerTopicsConfig, sender: Sender) -> None:
@@ -88,7 +93,7 @@ class ServerConnection:
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
         self._answers: dict[str, Subscription[SplitPacket]] = {}  # by session
         self._ends: dict[str, Callable[[], None]] = {}
-        self._own: dict[str, tuple[str, Publisher[Any]]] = {}  # by session, its gateway and the way there
+        self._own: dict[str, tuple[str, Publisher[Any]]] = {}  # by session: its gateway, and the publisher to it
         self._load, self._load_lock = HeardLoad(), threading.Lock()
 
     @property
@@ -98,23 +103,27 @@ class ServerConnection:
 
     @property
     def server_load(self) -> float:
-        """How busy its servers say that they are, 0 to 1; 0: they say nothing."""
+        """How busy the servers say that they are, from 0 to 1; 0 where they say nothing."""
         with self._load_lock:
             return self._load.busy(time.monotonic())
 
     def send(self, packet: Packet) -> None:
-        """Send without waiting: to a session's own gateway as soon as that is reached, else to all.
+        """Send a packet without waiting: to the session's own gateway once that is reached, else to all servers.
 
-        Last words go to all, by the publisher that stays: the own one is destroyed with the session.
+        The last packets of a session go to all servers, by the publisher that stays: the session's own is destroyed
+        with it.
         """
         publisher, own = self._packets, self._own.get(packet.session)
-        with suppress(InvalidHandle):  # the executor's thread has just taken the session from that gateway
+        with suppress(InvalidHandle):  # the executor's thread has just destroyed the publisher
             if own is not None and not packet.ends_session and own[1].get_subscription_count():
                 publisher = own[1]
         self._sender.publish(publisher, packet_message(packet), packet.bytes_on_wire)
 
     def belongs_to(self, session: str, gateway: str) -> None:
-        """A session has its own gateway, or none (empty): then it greets all; by the executor's thread."""
+        """Set the gateway that a session belongs to.
+
+        Where it is empty, the session has none and greets all servers. Must be called by the executor's thread.
+        """
         name, publisher = self._own.get(session, ("", None))
         if name == gateway:
             return
@@ -126,16 +135,18 @@ class ServerConnection:
             self._own[session] = gateway, publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
 
     def close(self) -> None:
-        """End all sessions, and wait for a moment until servers know; when the node does not spin any more."""
+        """End all sessions, and wait a moment until servers know; must be called when the node no longer spins."""
         for end in list(self._ends.values()):
             end()
-        self._packets.wait_for_all_acked(_LAST_WORDS)  # a publisher that goes takes along what was lost on its way
+        self._packets.wait_for_all_acked(_LAST_WORDS)  # lost packets are resent only while the publisher exists
         self._sender.close()
 
     def join(self, session: str, receive: Callable[[Packet], None], end: Callable[[], None]) -> None:
-        """Have what servers send to a session received.
+        """Receive what servers send to a session.
 
         Args:
+            session: the session's name.
+            receive: takes each packet for it.
             end: ends the session, and calls :meth:`leave`.
         """
 
@@ -151,16 +162,16 @@ class ServerConnection:
         self._answers[session] = subscribe_to_one(self._node, SplitPacket, topic, hear, profile(_DEPTH))
 
     def leave(self, session: str) -> None:
-        """Nothing is received for a session any more; by the executor's thread, or when that has ended."""
+        """Stop receiving for a session; must be called by the executor's thread, or after it has ended."""
         del self._ends[session]
         self.belongs_to(session, "")
         self._node.destroy_subscription(self._answers.pop(session))
 
 
 class LinkedSession(ABC):
-    """Sessions of a node with servers, one after the other: while none is wanted others may have its place there.
+    """A series of sessions of a node with servers: while none is wanted, other robots may take its place there.
 
-    All ends after :meth:`close`, or with :meth:`ServerConnection.close`.
+    Everything ends after :meth:`close`, or with :meth:`ServerConnection.close`.
     """
 
     def __init__(
@@ -171,12 +182,14 @@ class LinkedSession(ABC):
         probe_s: float,
         is_wanted: Callable[[], bool],
     ) -> None:
-        """Prepare.
+        """Prepare, and begin the first session.
 
         Args:
-            report: of how the session is doing.
-            probe_s: between two greetings, at most.
-            is_wanted: says whether there is any use for the session at present.
+            node: the node that has the sessions.
+            connection: sends and receives packets.
+            report: reports how the session is doing.
+            probe_s: the longest time between two greetings, seconds.
+            is_wanted: returns whether there is any use for the session at present.
         """
         self._node = node
         self._connection = connection
@@ -190,7 +203,7 @@ class LinkedSession(ABC):
         self._timer = node.create_timer(min(_TICK_S, probe_s), self._tick, clock=steady)
 
     def close(self) -> None:
-        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
+        """End soon, in the executor's thread, which must not use what another thread has destroyed."""
         self._is_closing = True
 
     def _tick(self) -> None:
@@ -203,7 +216,7 @@ class LinkedSession(ABC):
         elif self._is_begun:
             self._is_begun = False
             self._leave()
-            self._linked = self._join()  # under another name: what is still on its way cannot begin or end it
+            self._linked = self._join()  # under another name, so that packets still in transit cannot begin or end it
             self._report.rest()
 
     @abstractmethod
@@ -212,10 +225,10 @@ class LinkedSession(ABC):
 
     @abstractmethod
     def _greet(self) -> None:
-        """Greet the server where there is none, also while no frames come."""
+        """Greet the server where there is no session, even while no frames come."""
 
     def _end(self) -> None:
-        """End, and tell the server; by the executor's thread, or when that has ended."""
+        """End, and tell the server; must be called by the executor's thread, or after it has ended."""
         self._leave()
         self._node.destroy_timer(self._timer)
         self._report.rest()

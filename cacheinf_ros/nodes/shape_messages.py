@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Key points and outlines of boxes <-> fields of a result message: flat arrays, with counts."""
+"""Conversions between key points and outlines of boxes and the fields of a result message: flat arrays with counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outlines = tuple[tuple[tuple[float, float], ...], ...]
 
 
 def shape_fields(boxes: Sequence[Box]) -> dict[str, Any]:
-    """The fields of a result message that hold what boxes have beside their sides."""
+    """Return the fields of a result message that hold the key points and outlines of boxes."""
     points = [point for box in boxes for point in box.key_points]
     outlines = [outline for box in boxes for outline in box.outlines]
     corners = [corner for outline in outlines for corner in outline]
@@ -31,7 +31,7 @@ def shape_fields(boxes: Sequence[Box]) -> dict[str, Any]:
 
 
 def shapes_from(message: msg.InferenceResult) -> Iterator[tuple[tuple[KeyPoint, ...], Outlines]]:
-    """Key points and outlines of each box."""
+    """Yield the key points and outlines of each box."""
     none = [0] * len(message.box_x)
     points = map(KeyPoint, message.key_point_x, message.key_point_y, message.key_point_scores)
     corners = zip(message.corner_x, message.corner_y, strict=True)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node that looks at others from the outside, in a thread and a context of its own."""
+"""A node that observes others from outside, in a thread and a ROS context of its own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _DIAGNOSTICS_DEPTH = 1000
 
 
 class SpinningNode:
-    """Spins from the start until it is closed: of any number of them in a process, each in its own domain.
+    """Spins from its creation until it is closed; a process may have any number of them, each in its own domain.
 
     Use it as a context manager, or call :meth:`close`.
 
     Attributes:
-        node: for publishers, subscriptions and clients.
+        node: the rclpy node, for publishers, subscriptions and clients.
     """
 
     def __init__(self, name: str, domain: int, failed: Callable[[Exception], None] | None = None) -> None:
-        """``failed``: takes what a callback has raised, which ends the thread; None: it is printed."""
-        set_up_middleware()  # with the default one's sockets large results are lost and sent again, which takes long
+        """Start; ``failed`` takes the exception of a callback, which ends the thread; None: it is printed."""
+        set_up_middleware()  # with default sockets large results are lost and sent again, which takes long
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self.node: Node = rclpy.create_node(name, context=self._context)
@@ -43,7 +43,7 @@ class SpinningNode:
         self._thread.start()
 
     def call(self, act: Callable[[], None]) -> None:
-        """Have something done soon by the spinning thread: who destroys what that waits for would end it."""
+        """Have ``act`` called soon by the spinning thread, as destroying an entity elsewhere could end that thread."""
         self._executor.create_task(act)
 
     def close(self) -> None:
@@ -69,11 +69,11 @@ class SpinningNode:
 
 
 def surviving(what: str, receive: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Make a callback of a subscription whose messages anybody may send: one that cannot be read is left out.
+    """Wrap a callback of a subscription whose messages anybody may send: one that cannot be read is logged and skipped.
 
     Args:
-        what: comes, for the log.
-        receive: takes it.
+        what: what the message is, for the log.
+        receive: the callback.
     """
 
     def received(message: Any) -> None:
@@ -84,10 +84,10 @@ def surviving(what: str, receive: Callable[[Any], None]) -> Callable[[Any], None
 
 
 class ListeningNode(SpinningNode):
-    """Keeps what the nodes of its domain say about themselves.
+    """Keeps the latest diagnostics of the nodes in its domain.
 
     Attributes:
-        diagnostics: the latest of each node, by its name.
+        diagnostics: the latest status of each node, by its name.
     """
 
     def __init__(self, name: str, domain: int) -> None:
@@ -97,7 +97,7 @@ class ListeningNode(SpinningNode):
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, qos)
 
     def said(self, node: str) -> dict[str, str]:
-        """Give all values of a node's latest diagnostics."""
+        """Return all values of a node's latest diagnostics."""
         status = self.diagnostics.get(node)
         return {value.key: value.value for value in status.values} if status else {}
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Publishers and subscriptions with the qualities of service that the topics need, overridable by the user."""
+"""Publishers and subscriptions with the quality of service (QoS) that each topic needs, overridable by the user."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from cacheinf_ros.nodes.parameters import given_parameters
 from cacheinf_ros.pipeline.node_configs import ImageTransport, Reliability
 
 MAP_DEPTH = 32
-"""Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""
+"""The depth of the cache map topic, larger than of images: maps are small, and a lost one is a gap in the chain."""
 
 CACHE_MAPS = "cache_map"
 """The topic between matcher and inference."""
 
-_DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS introduces late
+_DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS discovers late
 _OVERRIDABLE = (*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY)
 
 
 def engine_state_topic(node: Node) -> str:
-    """The topic on which the user of cache maps tells the matcher its mode; it follows a remapped map topic."""
+    """Return the topic on which inference tells the matcher its mode; it follows a remapping of the map topic."""
     return f"{node.resolve_topic_name(CACHE_MAPS)}/engine"
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
-    """The last ``depth`` messages; ``latched``: also for those who come late."""
+    """Return a QoS profile that keeps the last ``depth`` messages; ``latched``: late subscribers receive them too."""
     return QoSProfile(
         history=QoSHistoryPolicy.KEEP_LAST,
         depth=depth,
@@ -45,20 +45,20 @@ def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSP
 
 
 def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
-    """A publisher whose QoS the parameters ``qos_overrides.TOPIC.publisher.*`` override."""
+    """Create a publisher whose QoS the parameters ``qos_overrides.TOPIC.publisher.*`` override."""
     options = _overridden(node, f"{node.resolve_topic_name(topic)}.publisher", _OVERRIDABLE)
     return node.create_publisher(message_type, topic, qos, qos_overriding_options=options)
 
 
 def publish_to_one(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
-    """A publisher for one robot: topics that come and go declare no parameters."""
+    """Create a publisher for one robot; it declares no parameters, because its topic comes and goes."""
     return node.create_publisher(message_type, topic, qos)
 
 
 def subscribe_to(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
-    """A subscription whose QoS the parameters ``qos_overrides.TOPIC.subscription.*`` override."""
+    """Create a subscription whose QoS the parameters ``qos_overrides.TOPIC.subscription.*`` override."""
     options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _OVERRIDABLE)
     return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=options)
 
@@ -66,7 +66,7 @@ def subscribe_to(
 def subscribe_to_one(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
-    """A subscription to what is meant for one robot: topics that come and go declare no parameters."""
+    """Create a subscription to a topic for one robot; it declares no parameters, because the topic comes and goes."""
     return node.create_subscription(message_type, topic, callback, qos)
 
 
@@ -78,7 +78,7 @@ def subscribe_to_images(
     qos: QoSProfile,
     events: SubscriptionEventCallbacks,
 ) -> Subscription[Any]:
-    """A subscription to serialized images, that may be replaced by one with another reliability."""
+    """Create a subscription to serialized images, which may later be replaced by one with another reliability."""
     options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _DEPTH_AND_DURABILITY)
     return node.create_subscription(
         message_type, topic, callback, qos, raw=True, event_callbacks=events, qos_overriding_options=options
@@ -86,16 +86,16 @@ def subscribe_to_images(
 
 
 def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliability:
-    """What ``qos_overrides.TOPIC.subscription.reliability`` says, the standard parameter; by default what is asked.
+    """Return what the standard parameter ``qos_overrides.TOPIC.subscription.reliability`` says, else ``asked``.
 
     Raises:
-        ConfigError: it says anything but a :class:`Reliability`.
+        ConfigError: the parameter is not a :class:`Reliability`.
     """
     name = f"qos_overrides.{topic}.subscription.reliability"
     if name not in given_parameters(node):
         return asked
     description = "reliability of the subscription to images: auto, reliable or best_effort"
-    if not node.has_parameter(name):  # else from an earlier subscription
+    if not node.has_parameter(name):  # otherwise an earlier subscription has declared it
         node.declare_parameter(name, asked.value, ParameterDescriptor(description=description, read_only=True))
     value = node.get_parameter(name).value
     try:
@@ -106,13 +106,13 @@ def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliab
 
 
 def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:
-    """Type and full name of an image topic, after image_transport's conventions."""
+    """Return type and full name of an image topic, by image_transport's conventions."""
     if transport is ImageTransport.RAW:
         return Image, topic
     return CompressedImage, topic if topic.endswith("/compressed") else f"{topic}/compressed"
 
 
 def _overridden(node: Node, end: str, kinds: Sequence[QoSPolicyKind]) -> QoSOverridingOptions:
-    """Those policies of an end of a topic that the user gave: the others take no place among the parameters."""
+    """Return the QoS policies that the user overrides; the others are not declared as parameters."""
     given = given_parameters(node)
     return QoSOverridingOptions([kind for kind in kinds if f"qos_overrides.{end}.{kind.name.lower()}" in given])

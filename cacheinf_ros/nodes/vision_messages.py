@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Results as vision_msgs say them, and what its listeners need to read them."""
+"""Results as vision_msgs messages, with the label information that their subscribers need."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _DEPTH = 10
 
 
 class VisionTopics:
-    """``~/classification``, ``~/detections``, and latched ``~/label_info`` and ``~/vision_info``; needs vision_msgs."""
+    """The topics ``~/classification``, ``~/detections``, latched ``~/label_info`` and ``~/vision_info``."""
 
     def __init__(self, node: Node, card: ModelCard) -> None:
-        """Begin with the model's own threshold."""
+        """Create the publishers, and tell the model's labels and own threshold."""
         self._node, self._card = node, card
         self._classification = publish_on(node, Classification, "~/classification", profile(_DEPTH))
         self._detections = publish_on(node, Detection2DArray, "~/detections", profile(_DEPTH))
@@ -47,7 +47,7 @@ class VisionTopics:
         self.tell_labels(Selection())
 
     def tell_labels(self, selection: Selection) -> None:
-        """Say what the model's classes are called, and the threshold that holds from now on."""
+        """Publish the names of the model's classes, and the threshold that holds from now on."""
         threshold = selection.score_threshold
         if threshold is None:
             threshold = self._card.decoder.score_threshold if isinstance(self._card.decoder, Detector) else 0.0
@@ -55,7 +55,7 @@ class VisionTopics:
         self._labels.publish(LabelInfo(header=self._header(), class_map=classes, threshold=threshold))
 
     def publish(self, header: Header, decoded: Decoded) -> None:
-        """Publish what there is: classes where the model gives classes, boxes (also none) where it does not."""
+        """Publish classes where the model gives classes, else boxes, of which there may be none."""
         if decoded.class_map is not None:
             return
         if decoded.classes:
@@ -70,7 +70,7 @@ class VisionTopics:
 
 
 def _detection(header: Header, box: Box, index: int) -> Detection2D:
-    """A detection; its ``id`` is that of its object, or one that no other detection has where none is followed."""
+    """Return a detection; its ``id`` is that of the tracked object, or unique to it where none is tracked."""
     hypothesis = ObjectHypothesisWithPose()
     hypothesis.hypothesis = ObjectHypothesis(class_id=box.name or str(box.class_id), score=float(box.score))
     own_id = str(box.track) if box.track else f"{stamp_ns(header)}-{index}"

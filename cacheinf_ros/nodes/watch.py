@@ -19,7 +19,7 @@ PERIOD_S = 1.0
 
 
 class Watch:
-    """A timer that reports, also while the worker is stuck and while a simulated clock stands still."""
+    """A timer that reports even while the worker is stuck, and while a simulated clock stands still."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Watch:
         node.create_timer(PERIOD_S, self.report, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def report(self) -> None:
-        """Publish one report."""
+        """Publish one diagnostics message."""
         config = self._config()
         status = self._health.status(
             self._work(),

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The models that compute whole frames of robots: one for each session, with a cache of that robot's frames."""
+"""The models that compute whole frames for robots: one for each session, with a cache of its frames."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from cacheinf_ros.sources import decode_picture
 
 
 class _LoadedModel:
-    """A model with the cache of one robot's frames.
+    """A model with a cache of one robot's frames.
 
     Attributes:
-        bytes: of memory, for weights and feature maps, where they count: of variants from catalogs.
-        load_ms: what it took to load, until a result has said so; None: it has, or that does not count.
+        bytes: memory of weights and feature maps; 0 for models that are not from catalogs, which do not count.
+        load_ms: how long loading took, until a result has reported it; None: it has, or need not be reported.
     """
 
     def __init__(self, model: Model, parameters: Parameters, note: Callable[[str, str], None]) -> None:
@@ -51,7 +51,7 @@ class _LoadedModel:
     def run(self, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
         """Match and run one frame; where this raises, the cache is empty."""
         config, runner = self._parameters.get(EngineConfig), self._cached.runner
-        runner.audit_if_due(idle=False)  # of the last frame, whose outputs have been sent: it may overwrite them
+        runner.audit_if_due(idle=False)  # of the last frame, whose outputs it may overwrite: they have been sent
         matching = self._parameters.get(MatchingConfig)
         link = self._maps.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._cached.add(link)
@@ -64,16 +64,16 @@ class _LoadedModel:
         return result.after(before)
 
     def close(self) -> None:
-        """End what runs in the background."""
+        """End the background work."""
         self._cached.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Visit:
-    """A session from its beginning to its end: while a frame of it still runs, another one may have its name.
+    """A session from beginning to end: a later session may have the same name while a frame of this one still runs.
 
     Attributes:
-        session: its name.
+        session: the session's name.
         asked: the model that it asked for.
     """
 
@@ -82,43 +82,46 @@ class _Visit:
 
 
 class WholeFrameModels:
-    """Loaded when a robot greets, and again when it asks for what was dropped meanwhile.
+    """Loads a model when a robot greets, and again when the robot asks for one that was dropped meanwhile.
 
-    Sessions may use it from several threads, each from one.
+    Sessions may use it from several threads, one thread each.
     """
 
     def __init__(self, models: SplitModels, capacity_bytes: float, parameters: Parameters, health: Health) -> None:
         """Prepare.
 
         Args:
-            models: that can be loaded.
-            capacity_bytes: for variants from catalogs; the least recently used are dropped.
-            parameters: of the node, for matching and engines.
-            health: takes what the node says about itself.
+            models: the models that can be loaded.
+            capacity_bytes: memory for variants from catalogs, of which the least recently used are dropped.
+            parameters: the node's parameters, for matching and engines.
+            health: takes what the node reports about itself.
         """
         self._models = models
         self._capacity = capacity_bytes
         self._parameters = parameters
         self._health = health
-        self._lock = threading.Lock()  # of what follows
+        self._lock = threading.Lock()  # for all attributes below
         self._asked: dict[str, _Visit] = {}  # by session
         self._loaded: OrderedDict[str, _LoadedModel] = OrderedDict()  # the least recently used first
-        self._started: dict[_Visit, float] = {}  # whose frames are being computed, and since when
+        self._started: dict[_Visit, float] = {}  # sessions whose frames are being computed, and since when
 
     @property
     def used_bytes(self) -> int:
-        """How much memory variants from catalogs take."""
+        """The memory that variants from catalogs take, in bytes."""
         with self._lock:
             return self._used_bytes()
 
     @property
     def busy_s(self) -> float:
-        """How long the frame that takes longest has been computed, seconds."""
+        """How long the frame that takes longest has been computed so far, seconds."""
         with self._lock:
             return time.monotonic() - min(self._started.values()) if self._started else 0.0
 
     def open(self, session: str, asked: Identity) -> Callable[[bytes], bytes]:
-        """Load a model for a session. Returns what makes the content of a RESULT packet from that of a FRAME.
+        """Load a model for a session.
+
+        Returns:
+            a function that computes the content of a RESULT packet from that of a FRAME packet.
 
         Raises:
             MessageError: there is no such model here.
@@ -136,7 +139,7 @@ class WholeFrameModels:
         return lambda content: self._answer(visit, content)
 
     def forget(self, session: str) -> None:
-        """The session has ended."""
+        """Forget a session that has ended, and free its model."""
         visit = self._asked.get(session)
         if visit is not None:
             self._forget(visit)
@@ -145,7 +148,7 @@ class WholeFrameModels:
         session = visit.session
         with self._lock:
             if self._asked.get(session) is not visit:
-                return  # another one has its name now
+                return  # another session has its name now
             del self._asked[session]
             loaded = self._loaded.pop(session, None)
             self._health.forget(session)
@@ -158,7 +161,7 @@ class WholeFrameModels:
             self.forget(session)
 
     def _run(self, visit: _Visit, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
-        """Run a frame; loading a variant is a stage of the first result after it."""
+        """Run a frame; where a variant had to be loaded, that is a stage of the first result after it."""
         with self._lock:
             if self._asked.get(visit.session) is not visit:
                 raise MessageError(f"{visit.session} was forgotten")
@@ -176,7 +179,7 @@ class WholeFrameModels:
         try:
             stamp_ns, picture = stamp_and_picture(content)
             result = self._run(visit, decode_picture(picture), stamp_ns)
-        except Exception as error:  # one that nobody foresaw too: diagnostics would go on saying OK
+        except Exception as error:  # also unforeseen ones, or diagnostics would go on saying OK
             said = str(error) if isinstance(error, CacheinfError) else f"internal error, see the node's log: {error!r}"
             self._tell_failed(visit, 1e3 * (time.monotonic() - started), shortened(said))
             raise
@@ -190,7 +193,10 @@ class WholeFrameModels:
         return result_content(message)
 
     def _tell_failed(self, visit: _Visit, latency_ms: float, error: str) -> None:
-        """Under the lock, as nobody would take back the error of a session that was forgotten meanwhile."""
+        """Report an error, unless its session was forgotten: nobody would take the error back then.
+
+        The check and the report happen under one lock.
+        """
         with self._lock:
             if self._asked.get(visit.session) is visit:
                 self._health.result(latency_ms, 0.0, error, visit.session)
@@ -206,7 +212,7 @@ class WholeFrameModels:
         else:
             loaded.load_ms = 1e3 * (time.perf_counter() - started)
         with self._lock:
-            if self._asked.get(visit.session) is visit:  # else it was forgotten meanwhile
+            if self._asked.get(visit.session) is visit:  # otherwise the session was forgotten meanwhile
                 self._loaded[visit.session] = loaded
             dropped = self._without_room_for(visit.session)
         for each in dropped:
@@ -214,7 +220,7 @@ class WholeFrameModels:
         return loaded
 
     def _without_room_for(self, session: str) -> list[_LoadedModel]:
-        """Take out what was used least recently until the rest fits; the session's own stays."""
+        """Take out the least recently used models until the rest fits; the session's own stays."""
         dropped = []
         for other in [name for name, loaded in self._loaded.items() if name != session and loaded.bytes]:
             if self._used_bytes() <= self._capacity:

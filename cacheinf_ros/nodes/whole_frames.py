@@ -18,14 +18,14 @@ from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
 from cacheinf_ros.pipeline import Health
 
-_AT_LEAST = 2**25  # bytes of outputs in a result: the server sends what it allows, whatever is asked for here
+_AT_LEAST = 2**25  # bytes of outputs: the server sends as many as its own limit allows, whatever the limit here
 
 
 class WholeFrames(LinkedSession):
-    """Sends frames of one model, waits for results until their deadline, and says when the server fails and is back.
+    """Sends frames of one model, waits for results until the deadline, and reports when the server fails or is back.
 
     Attributes:
-        bytes_sent: of encoded frames, in all.
+        bytes_sent: the bytes of all encoded frames so far.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class WholeFrames(LinkedSession):
         """Prepare, and greet the server while frames are to be sent.
 
         Args:
-            identity: of the model.
-            most_output_bytes: of the outputs in a result; a larger one is not taken, if it has more than 32 MB.
-            is_wanted: says whether frames are to be sent at present.
-            prefix: of what is said in log and diagnostics, where the node has several of these.
+            identity: the identity of the model.
+            most_output_bytes: the limit for the outputs in a result, at least 32 MB; larger results are not taken.
+            is_wanted: returns whether frames are to be sent at present.
+            prefix: the prefix of texts in log and diagnostics, where the node has several of these.
         """
         self.bytes_sent = 0
         self._config = config
@@ -58,19 +58,20 @@ class WholeFrames(LinkedSession):
 
     @property
     def complaint(self) -> str:
-        """Why the server is not waited for; empty: it is."""
+        """Why the server is not waited for; empty where it is."""
         return self._session.complaint
 
     def ask(self, stamp_ns: int, image: NDArray[np.uint8], *, more_ms: float = 0.0) -> InferenceResult | None:
-        """The server's result for a frame, or None where it must be computed here; returns before the deadline.
+        """Return the server's result for a frame by its deadline, or None where the frame must be computed here.
 
         Args:
-            stamp_ns: of the frame.
+            stamp_ns: the stamp of the frame.
             image: uint8 [height, width, 3], BGR.
-            more_ms: beside the deadline, for a server that has to load the model first: a session is waited for, too.
+            more_ms: time beyond the deadline, for a server that has to load the model first; where it is given, the
+                start of the session is waited for, too.
         """
         started = time.monotonic()
-        session = self._session  # for all of the frame: another one may take its place meanwhile
+        session = self._session  # kept for the whole frame: another session may replace it meanwhile
         if more_ms:
             session.poll()
             session.wait_until_started(more_ms / 1e3)
@@ -106,11 +107,11 @@ class WholeFrames(LinkedSession):
 
 
 def no_longer_than(took_ms: float, stages_ms: Sequence[float]) -> list[float]:
-    """Return what a server says of its stages, shortened where that is more than went by: a robot may pay for it."""
+    """Return the stage times that a server states, scaled down to the elapsed time: a robot may pay for them."""
     stated_ms = sum(stages_ms)
     if stated_ms <= took_ms:
         return list(stages_ms)
-    share = took_ms / stated_ms  # 0 where the sum is beyond all numbers
+    share = took_ms / stated_ms  # 0 where the sum is infinite
     return [stage_ms * share for stage_ms in stages_ms]
 
 

@@ -20,7 +20,7 @@ __all__ = [
     "WholeFrameWorker", "WireImage", "Work", "Worker", "frames_at_once", "read_trace",
 ]  # fmt: skip
 
-# Folders with doors of their own.
+# Subpackages with an interface of their own.
 __all__ += ["planning", "protocol", "searching"]
-# Importing it loads the planning, which a session alone does without.
+# Importing row_workers loads the planning, which a session does not need.
 __all__ += ["row_workers"]

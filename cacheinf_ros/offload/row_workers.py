@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's workers, with what their operators take on this machine."""
+"""A server's workers that compute rows, which also state what their operators take on this machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class RowWorkers:
     """Makes the workers of one server. Not thread-safe."""
 
     def __init__(self, searches: ScheduleSearches | None = None) -> None:
-        """``searches``: for schedules on behalf of robots; None: they search for themselves."""
+        """Prepare; ``searches`` finds schedules on behalf of robots; None: they search for themselves."""
         self._searches = searches
-        self._untimed: set[str] = set()  # networks of which that has been said
+        self._untimed: set[str] = set()  # networks that this has been logged for
 
     def worker(self, asked: Identity, partition: PartitionWorker) -> RowWorker:
-        """One that states what the model's operators take, or nothing where they could not be timed: zeros would be
-        believed.
+        """Return a worker that states what the model's operators take on this machine.
+
+        It states nothing where they could not be timed, because zeros would be believed.
         """
         stated = profile(partition.program.layout, partition.space, partition.cost).tolist()
         if states_times(partition.space, stated):

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How busy a server is, measured by what it does for robots. It tells them, and those leave who can do without it."""
+"""How busy a server is, measured by what it does for robots.
+
+It tells the robots, so that those leave that can do without it.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +19,40 @@ from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.protocol.whole_frame_service import Compute
 
 _WINDOW_S = 5.0
-_BELIEVED_S = 5.0  # after which a server that said how busy it is may be gone
+_BELIEVED_S = 5.0  # how long a stated load is believed: after that its server may be gone
 
 
 class BusyMeter:
-    """Which share of a server's time frames have taken, of the last seconds. Not thread-safe; seconds of any clock."""
+    """Measures the share of its time that a server spent on frames in the last seconds.
+
+    Not thread-safe; the seconds may be those of any clock.
+    """
 
     def __init__(self, at_once: float) -> None:
-        """``at_once``: how many frames can be computed at the same time, each as fast as alone."""
+        """Start empty; ``at_once`` is how many frames can be computed at the same time, each as fast as alone."""
         self._at_once = at_once
         self._frames: deque[tuple[float, float]] = deque()  # when each ended, and what it took
 
     def add(self, took_s: float, now_s: float) -> None:
-        """A frame has ended."""
+        """Add a frame that has ended."""
         self._frames.append((now_s, min(took_s, _WINDOW_S)))
 
     def share(self, now_s: float) -> float:
-        """At most 1."""
+        """Return the share of its time that the server was busy, at most 1."""
         while self._frames and self._frames[0][0] <= now_s - _WINDOW_S:
             self._frames.popleft()
         return min(1.0, sum(took_s for _, took_s in self._frames) / (_WINDOW_S * self._at_once))
 
 
 class ServerLoad:
-    """Watches what a server does, and says how busy it is. May be used from several threads."""
+    """Watches what a server does, and states how busy it is; may be used from several threads."""
 
     def __init__(self, at_once: float, fleet: Callable[[], float] | None = None) -> None:
         """Prepare.
 
         Args:
             at_once: see :class:`BusyMeter`.
-            fleet: how busy those are who compute rows in place of this process, 0 to 1; None: it does.
+            fleet: returns how busy the fleet that computes rows is, 0 to 1; None: this process computes them.
         """
         self._meter = BusyMeter(at_once)
         self._fleet = fleet
@@ -54,13 +60,13 @@ class ServerLoad:
 
     @property
     def busy(self) -> float:
-        """From 0 to 1: of this process, or of the fleet, whichever has less time left."""
+        """How busy this process or the fleet is, whichever has less time left, from 0 to 1."""
         with self._lock:
             own = self._meter.share(time.monotonic())
         return own if self._fleet is None else max(own, self._fleet())
 
     def watched(self, send: Send) -> Send:
-        """``send``, with what it says that rows have taken counted where this process has computed them."""
+        """Wrap ``send`` so that the time that rows have taken is counted where this process computes them."""
         if self._fleet is not None:
             return send
 
@@ -73,7 +79,7 @@ class ServerLoad:
         return send_and_count
 
     def timed(self, compute: Compute) -> Compute:
-        """``compute``, with what it takes counted."""
+        """Wrap ``compute`` so that the time it takes is counted."""
 
         def compute_and_count(content: bytes) -> bytes:
             started = time.monotonic()
@@ -85,7 +91,7 @@ class ServerLoad:
         return compute_and_count
 
     def packets(self, session: str) -> Iterator[Packet]:
-        """What tells a session's robot."""
+        """Yield the packets that tell a session's robot how busy the server is."""
         return cut(load_content(self.busy), session=session, epoch=0, kind=Kind.LOAD)
 
     def _add(self, took_s: float) -> None:
@@ -94,13 +100,13 @@ class ServerLoad:
 
 
 class HeardLoad:
-    """Keeps what servers have said last of their load. Not thread-safe; seconds of any clock."""
+    """Keeps the load that servers have stated last; not thread-safe, seconds of any clock."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[float, float]] = {}  # by session, when and what
+        self._heard: dict[str, tuple[float, float]] = {}  # by session: when it was stated, and how busy
 
     def hear(self, packet: Packet, now_s: float) -> bool:
-        """Take a packet; whether it was of this kind, so that it is nobody else's."""
+        """Take a packet, and return whether it was of kind LOAD, which nobody else needs."""
         if packet.kind != Kind.LOAD:
             return False
         busy = load_from(packet.data) if packet.is_sound else None
@@ -109,13 +115,13 @@ class HeardLoad:
         return True
 
     def busy(self, now_s: float) -> float:
-        """From 0 to 1, of the busiest; 0: none has said anything for a while."""
+        """Return how busy the busiest server is, from 0 to 1; 0 where none has said anything for a while."""
         self._heard = {name: heard for name, heard in self._heard.items() if now_s - heard[0] <= _BELIEVED_S}
         return max((busy for _, busy in self._heard.values()), default=0.0)
 
 
 def frames_at_once(config: EngineConfig) -> float:
-    """How many frames engines of this configuration compute at the same time, each as fast as alone."""
+    """Return how many frames engines of this configuration compute at the same time, each as fast as alone."""
     if not config.device.startswith("cpu"):
         return 1.0
     return max(1.0, len(os.sched_getaffinity(0)) / config.threads)

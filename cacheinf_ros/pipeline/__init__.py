@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One frame without ROS: which frame is next, what is reusable for it, the run, and how the node is doing."""
+"""Process one frame without ROS: choose it, find what is reusable for it, run it, and track the node's health."""
 
 from cacheinf_ros.pipeline.guard import THROTTLE, Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING, Health, StampGaps, Status, WorkState
@@ -17,9 +17,9 @@ __all__ = [
 
 # The parameters that several nodes declare.
 __all__ += ["node_configs"]
-# Importing it loads the matchers, which replay starts without.
+# Importing this loads the matchers, which replay does without.
 __all__ += ["map_producer"]
-# Importing these loads the engine and torch, which matcher and replay start without.
+# Importing these loads the engine and torch, which matcher and replay do without.
 __all__ += [
     "box_tracks",
     "cached_model",

@@ -1,28 +1,28 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How many answers may be held: in class maps each costs about the same, however calm the picture is.
+"""Limit how many answers may be held: for class maps each held answer costs about the same, however calm the picture.
 
-At the edges of what drives, pixels change their class in every frame, so a held class map is wrong there after one
-frame. Limits that a burst found in a busy minute hold every second frame of a calm one, at the same loss where things
-move. So the share of the frames that is held is kept near the share for which the bursts showed the loss.
+At the edges of moving vehicles, pixels change their class in every frame, so a held class map is wrong there after one
+frame. Limits found by a burst in a busy minute would hold every second frame of a calm one, at the same loss where
+things move. So the share of held frames is kept near the share for which the bursts measured the loss.
 """
 
 from __future__ import annotations
 
 from cacheinf_ros.pipeline.holding import Holding
 
-_MORE = 1.5  # times the share that bursts showed, at most: what they lost may have been luck
+_MORE = 1.5  # at most this many times the share seen in bursts: their low loss may have been luck
 _SAVED_UP = 5.0  # frames
 
 
 class AffordableShare:
-    """Lets so many of the frames be held, and saves up a few of them."""
+    """Lets a given share of the frames be held, and saves up the allowance of a few frames."""
 
     def __init__(self) -> None:
         self._share: float | None = None  # None: as many as limits allow
         self._saved = 0.0  # frames that may be held
 
     def learn(self, holding: Holding, max_loss: float) -> None:
-        """Take over how many frames the limits held in bursts, and what that cost."""
+        """Learn from bursts which share of the frames the limits held, and at which loss."""
         promise = holding.loss.promise
         factor = min(_MORE, max(1.0, max_loss / promise)) if promise else _MORE
         self._share = (1 - holding.computed) * factor
@@ -33,12 +33,12 @@ class AffordableShare:
         self._share = None
 
     def next_frame(self) -> None:
-        """Note that a frame has come that may be held."""
+        """Add the next frame's share to the allowance of frames that may be held."""
         if self._share is not None:
             self._saved = min(self._saved + self._share, _SAVED_UP)
 
     def take(self) -> bool:
-        """Whether one more frame may be held; it then is."""
+        """Tell whether one more frame may be held, and if so take it from the allowance."""
         if self._share is None:
             return True
         if self._saved < 1:

@@ -1,12 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Holds the last answer while it stands, and keeps the promise about decisions by bursts of densely computed frames.
+"""Holds the last answer while it stands, and keeps the promised loss by means of bursts of densely computed frames.
 
 A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
-lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It shows as well what the cached engine's own
-answers lose, where they are given to it. Between bursts the limits follow what computed answers say about the held ones
-before them (:mod:`cacheinf_ros.pipeline.surprises`), and of class maps no more are held than bursts showed to be
-affordable (:mod:`cacheinf_ros.pipeline.affordable`). Whatever the limits are, what comes into a picture at rest has a
-frame computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
+lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It also shows what the cached engine's own
+answers lose, where it gets these. Between bursts the limits follow what computed answers say about the held ones before
+them (:mod:`cacheinf_ros.pipeline.surprises`), and no more class maps are held than bursts showed to be affordable
+(:mod:`cacheinf_ros.pipeline.affordable`). Whatever the limits are, an object that comes into a picture at rest causes a
+frame to be computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from cacheinf_ros.pipeline.picture_change import ChangeMeter
 from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
-_FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
+_FIRST_FRAMES, _FRAMES = 24, 16  # in the first burst, before which nothing is known, and in later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
-_LEAST_WAIT = 60  # where most frames are computed anyway and judging them costs little
-_LONGEST_REST = 8  # times that: where bursts go on to find that nothing can be held
-_MEMORY = 12  # bursts that the limits are found on
+_LEAST_WAIT = 60  # frames, where most are computed anyway and judging them costs little
+_LONGEST_REST = 8  # times the least wait, where burst after burst finds that nothing can be held
+_MEMORY = 12  # bursts from which the limits are derived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossReport:
-    """What a burst showed.
+    """The findings of one burst.
 
     Attributes:
-        measured: the loss of the limits that were in use when the burst began, which had not seen it.
+        measured: the loss of the limits in use when the burst began, so that they are not judged by their own data.
         uncertain: half of the width of its 95 % confidence interval.
-        kept: whether that was within the promise.
+        kept: whether the measured loss was within the promise.
         holding: the limits from now on.
         engine: the loss of the cached engine's own answers; None: there were none.
-        moved: decisions of the burst that lie where things move.
+        moved: how many decisions of the burst lie where things move.
     """
 
     measured: Loss
@@ -57,21 +57,21 @@ class LossReport:
 
 
 class AnswerHolder:
-    """Says for each frame whether the last answer stands. For one thread at a time.
+    """Decides for each frame whether the last answer stands. For one thread at a time.
 
     Attributes:
-        max_loss: how much less often than dense execution an answer may be right.
-        report: what the last burst showed; None before there was one.
-        bursts, broken: how many there were, and how many of them showed a broken promise.
+        max_loss: the promise: how much less often than dense execution an answer may be right.
+        report: what the last burst showed; None before the first.
+        bursts, broken: how many bursts there were, and how many of them showed a broken promise.
     """
 
     def __init__(self, task: Task[Any], input_size: tuple[int, int], max_loss: float) -> None:
-        """``input_size``: (height, width) of the model's input."""
+        """Begin with the first burst; ``input_size``: (height, width) of the model's input."""
         self.max_loss = max_loss
         self.report: LossReport | None = None
         self.bursts = self.broken = 0
         self._least_wait = _LEAST_WAIT
-        self._rest = 1  # times that
+        self._rest = 1  # factor of the least wait
         self._task = task
         self._meter = ChangeMeter(input_size)
         self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
@@ -83,22 +83,22 @@ class AnswerHolder:
         self._surprises = Surprises()
         self._affordable = AffordableShare()
         self._newcomers = Newcomers()
-        self._moving = 0  # frames of the burst in which the picture changes as a whole
+        self._moving = 0  # frames of the burst in which the whole picture changes
         self._shown: Image | None = None  # thumbnail of the frame at hand
-        self._answered: Image | None = None  # of the frame that the last answer was computed for
+        self._answered: Image | None = None  # thumbnail of the frame that the last answer was computed for
         self._last: Any = None  # what that answer decides
-        self._held = 0  # frames in a row
-        self._within_limits = False  # the frame at hand
-        self._frames_since = self._held_since = 0  # the last burst
+        self._held = 0  # frames in a row that the last answer was held for
+        self._within_limits = False  # whether the change of the frame at hand is
+        self._frames_since = self._held_since = 0  # frames, and held ones, since the last burst
 
     @property
     def wants_dense(self) -> bool:
-        """Whether the frame at hand is part of a burst: compute it densely."""
+        """Whether the frame at hand is part of a burst and so must be computed densely."""
         return self._burst is not None
 
     @property
     def burst_frames(self) -> int:
-        """How many frames of the burst that is going on were computed; 0 where there is none."""
+        """The number of frames computed so far in the current burst; 0 outside of bursts."""
         return 0 if self._burst is None else len(self._burst)
 
     @property
@@ -108,11 +108,11 @@ class AnswerHolder:
 
     @property
     def scale(self) -> float:
-        """Factor of these limits that is in use: what held answers missed makes it smaller."""
+        """The factor by which these limits are scaled now: what held answers missed makes it smaller."""
         return self._surprises.scale
 
     def promise(self, max_loss: float) -> None:
-        """Promise something else from now on; where it is less, limits are found anew."""
+        """Promise another loss from now on; a smaller one has new limits derived from the bursts."""
         if max_loss < self.max_loss and self._evidence:
             self._holding = best_holding(self._evidence, max_loss)
         if max_loss != self.max_loss and self._evidence:
@@ -120,7 +120,7 @@ class AnswerHolder:
         self.max_loss = max_loss
 
     def stands(self, image: Image) -> bool:
-        """Whether the last answer stands for the next frame, uint8 [height, width, 3]; else compute one."""
+        """Tell whether the last answer stands for the next frame, uint8 [height, width, 3]; if not, compute it."""
         if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
         self._frames_since += 1
@@ -133,7 +133,7 @@ class AnswerHolder:
         if self._answered is None:
             return False
         change, places = self._meter.compare(self._answered, self._shown)
-        something_new = self._newcomers.see(places)  # in bursts as well, for what comes after them
+        something_new = self._newcomers.see(places)  # in bursts as well, to be up to date when they end
         limit = self._holding.limit
         if self._burst is not None:
             self._moving += moves(places)
@@ -148,14 +148,14 @@ class AnswerHolder:
         return True
 
     def computed(self, decision: Any, by_engine: Any = None) -> LossReport | None:
-        """The frame at hand was computed.
+        """Take the answer that was computed for the frame at hand.
 
         Args:
             decision: what the answer decides; in a burst, that of dense execution.
-            by_engine: what the cached engine decides, where it was run beside it.
+            by_engine: what the cached engine decides, where it ran beside dense execution.
 
         Returns:
-            what the burst showed, where this was its last frame.
+            what the burst showed, where this was its last frame; else None.
         """
         if self._burst is None and self._holding.limit is not None and self._answered is not None:
             late = self._task.score(self._last, decision, None)
@@ -170,27 +170,27 @@ class AnswerHolder:
         return self._judge(self._burst) if len(self._burst) >= self._wanted else None
 
     def lost(self) -> None:
-        """There is no last answer: the stream began anew, or a frame failed. A burst that is going on begins anew."""
+        """Forget the last answer, because the stream began anew or a frame failed; a burst in progress starts over."""
         self._answered = None
         self._newcomers.forget()
         if self._burst is not None:
             self._burst, self._of_engine, self._moving = Burst(self._task, self._meter), [], 0
 
     def look_soon(self) -> None:
-        """Have the next burst as soon as after the first one: there is something new to be judged."""
+        """Have the next burst as soon as after the first one, because there is something new to judge."""
         self._wait, self._rest = _FIRST_WAIT, 1
 
     def rest(self) -> None:
-        """Hold nothing until the next burst: looking whether an answer stands costs more than it saves."""
+        """Hold nothing until the next burst, because looking at each picture costs more than held answers save."""
         self._holding = NEVER
 
     def space_bursts(self, frames: float) -> None:
-        """Leave at least so many frames between two bursts, within what is usual: they cost something."""
+        """Leave at least so many frames between two bursts, within the usual bounds, because bursts cost time."""
         self._least_wait = min(max(_LEAST_WAIT, math.ceil(frames)), _FIRST_WAIT)
 
     @property
     def _burst_is_due(self) -> bool:
-        """Whether it is time to look again: the sooner, the fewer of the frames are held, but not for nothing."""
+        """Whether it is time for a burst: the fewer frames are held the sooner, but never at once."""
         frames = self._frames_since
         return frames >= self._rest * self._least_wait and frames >= self._wait * min(
             1.0, 2 * self._held_since / frames
@@ -226,7 +226,7 @@ class AnswerHolder:
         return self.report
 
     def _learn(self, max_loss: float) -> None:
-        """Have what goes on between bursts follow from what they showed."""
+        """Derive what goes on between bursts from what they showed."""
         self._surprises.learn(self._evidence, max_loss, camera_moves=2 * self._moving > self._wanted)
         if self._surprises.many_decisions:
             self._affordable.learn(self._holding, max_loss)

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Makes a model's int8 backend in the background, calibrated on frames of bursts that show something to decide on.
 
-At first it is the one that was kept, whatever that was calibrated on. Where it loses too much on this stream, the model
-is quantised anew on the frames seen since.
+The first one uses the stored calibration, whatever that was made on. Where it loses too much on this stream, the model
+is quantised again on the frames seen since.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.int8_backends import Int8Backends
 
 Image = NDArray[np.uint8]
-_FRAMES = 48  # that are kept, at the model's size
-_EVERY = 2  # frames of a burst
-_NOT_AGAIN = 3  # bursts after a try; doubled each time
+_FRAMES = 48  # kept for calibration, at the model's size
+_EVERY = 2  # one of so many frames of a burst is kept
+_NOT_AGAIN = 3  # bursts to wait after a try; doubled each time
 _log = logging.getLogger(__name__)
 
 
 class BackgroundQuantiser:
-    """Prepares backends in a thread. For one thread at a time."""
+    """Prepares int8 backends in a thread of its own. For one thread at a time."""
 
     def __init__(self, model: Model, threads: int, full: DenseBackend, offer: Callable[[DenseBackend], None]) -> None:
         """Begin with the quantised model that was kept, if there is one.
 
         Args:
-            full: the backend of float32 that int8 has to be faster than.
-            offer: takes each backend that is.
+            full: the float32 backend that int8 has to beat.
+            offer: takes each backend that is faster.
         """
         self._offer = offer
         self._preprocessor = Preprocessor(model.card)
@@ -56,21 +56,21 @@ class BackgroundQuantiser:
         return not self._thread.is_alive()
 
     def see(self, image: Image) -> None:
-        """Take note of a frame of a burst, uint8 [height, width, 3]."""
+        """Take a frame of a burst, uint8 [height, width, 3]."""
         if self._backends.are_worth_it and self._seen % _EVERY == 0:
             self._burst.append(self._preprocessor.resize(image).copy())
         self._seen += 1
 
     def lost(self) -> None:
-        """The burst that is going on begins anew."""
+        """Forget the frames of the current burst, which begins anew."""
         self._burst.clear()
 
     def end_burst(self, *, shows_something: bool, is_wanted: bool) -> None:
-        """Quantise on the frames seen so far, where that is due.
+        """End a burst, and quantise on the frames seen so far where that is due.
 
         Args:
             shows_something: whether dense execution decided anything in the burst; else its frames are not used.
-            is_wanted: whether there is no int8 backend that loses little.
+            is_wanted: whether an int8 backend that loses little is still lacking.
         """
         if shows_something:
             self._frames.extend(self._burst)
@@ -86,7 +86,7 @@ class BackgroundQuantiser:
         self._thread.join()
 
     def stop(self, patience_s: float) -> None:
-        """End what runs in the background, and wait so long for it at most."""
+        """End the work in the background, and wait for that at most so many seconds."""
         self._stopping.set()
         self._thread.join(patience_s)
 

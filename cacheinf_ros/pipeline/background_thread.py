@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Threads that work beside the frames, and have ended before the interpreter does.
+"""Threads that work beside the frames and end before the interpreter does.
 
-A daemon thread that is within compiled code when Python ends is torn out of it, which ends the process by a signal.
+A daemon thread that runs compiled code when Python ends is torn down there, which kills the process with a signal.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _PATIENCE_S = 60.0
 def start_background(
     owner: Any, work: Callable[[], None], name: str, stopping: threading.Event | None = None
 ) -> threading.Thread:
-    """Start a thread for an object, whose end the interpreter's end waits for.
+    """Start a thread for an object; at exit the interpreter waits for the thread, at most a minute.
 
     Args:
-        stopping: is set then, where the thread can be asked to stop.
+        stopping: is set at exit, where the thread can be asked to stop.
     """
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Gives every box a number that stays with its object from frame to frame.
 
-As SORT does it (Bewley and others, ICIP 2016): boxes of the frame are assigned to where those of earlier frames should
-be by now, such that they overlap most in sum. Velocities are smoothed differences in place of a Kalman filter.
+This follows SORT (Bewley and others, ICIP 2016): boxes of the frame are assigned to the expected places of earlier
+boxes such that the sum of overlaps is largest. Smoothed differences of positions replace SORT's Kalman filter.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import Box
 
 _LEAST_OVERLAP = 0.2  # intersection over union of one object's boxes in two frames
-_OTHER_CLASS = 0.5  # taken from the overlap: classes flicker, but a rider is not the bicycle
-_STANDING = 0.8  # of the overlap with where the box was: the place where it should be by now counts for more
-_NEW_VELOCITY = 0.5  # share of the latest difference in the velocity
-_MISSED_FRAMES = 5  # an object that is not seen for more frames, and for longer, has gone
+_OTHER_CLASS = 0.5  # subtracted from the overlap: classes flicker, but a rider is not the bicycle
+_STANDING = 0.8  # weight of the overlap with the last place of a box; that with its expected place has 1
+_NEW_VELOCITY = 0.5  # weight of the latest difference in the smoothed velocity
+_MISSED_FRAMES = 5  # an object that is unseen for more frames than this, and for longer than the next, is gone
 _MISSED_NS = 1_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)
 class _Track:
-    """An object.
+    """One object that is followed.
 
     Attributes:
-        corners: float64 [4], left, top, right and bottom when it was last computed, in pixels.
-        velocity: float64 [4], of its centre, in pixels per nanosecond.
-        computed_ns: stamp of the frame for which it was last computed.
-        seen_ns: stamp of the last frame that it was in, with a held answer too.
-        missed: frames since then.
+        corners: float64 [4]: left, top, right and bottom when the box was last computed, in pixels.
+        velocity: float64 [4]: of the centre (x, y, x, y), in pixels per nanosecond.
+        computed_ns: stamp of the frame for which the box was last computed.
+        seen_ns: stamp of the last frame with the object, held answers included.
+        missed: frames since ``seen_ns``.
     """
 
     number: int
@@ -44,15 +44,15 @@ class _Track:
     missed: int = 0
 
     def expected(self, stamp_ns: int) -> NDArray[np.float64]:
-        """Where the box should be in a later frame."""
+        """Return where the box should be in a later frame, float64 [4], as ``corners``."""
         return self.corners + self.velocity * (stamp_ns - self.computed_ns)
 
     def is_gone(self, stamp_ns: int) -> bool:
-        """Whether the object is not waited for any longer."""
+        """Tell whether the object is given up."""
         return self.missed > _MISSED_FRAMES and stamp_ns - self.seen_ns > _MISSED_NS
 
     def see(self, box: Box, corners: NDArray[np.float64], stamp_ns: int) -> None:
-        """Follow a box that was computed for this frame."""
+        """Update position, velocity and class with a box that was computed for this frame."""
         passed_ns = stamp_ns - self.computed_ns
         if passed_ns > 0:
             shift = (corners + np.roll(corners, 2) - self.corners - np.roll(self.corners, 2)) / 2
@@ -72,9 +72,9 @@ class BoxTracks:
         """Return the boxes, each with the number of its object in ``track``.
 
         Args:
-            boxes: of the frame.
-            stamp_ns: the frame's; where stamps go backwards, all objects are new.
-            is_held: whether the boxes are those of an earlier frame: such say nothing about how fast objects move.
+            boxes: those found in the frame.
+            stamp_ns: the frame's stamp; where stamps go backwards, all objects are new.
+            is_held: whether the boxes belong to an earlier frame, and so say nothing about how fast objects move.
         """
         if stamp_ns < self._last_ns:
             self.forget()
@@ -94,7 +94,7 @@ class BoxTracks:
         return tuple(numbered)
 
     def forget(self) -> None:
-        """Take every object for a new one from now on."""
+        """Forget all objects: each one seen from now on is new."""
         self._tracks = []
 
     def _new(self, box: Box, corners: NDArray[np.float64], stamp_ns: int) -> _Track:
@@ -113,7 +113,7 @@ class BoxTracks:
     def _assigned(
         self, boxes: Sequence[Box], corners: NDArray[np.float64], stamp_ns: int, *, is_held: bool
     ) -> dict[int, _Track]:
-        """The tracks that go on, by the index of the box that each one has now."""
+        """Return the tracks that continue, by the index of the box that each has in this frame."""
         if not boxes or not self._tracks:
             return {}
         likeness = _overlap(np.array([track.corners for track in self._tracks]), corners)
@@ -122,21 +122,21 @@ class BoxTracks:
             likeness = np.maximum(_STANDING * likeness, _overlap(expected, corners))
         classes = np.array([box.class_id for box in boxes])
         likeness -= _OTHER_CLASS * (np.array([track.class_id for track in self._tracks])[:, None] != classes)
-        likeness[likeness < _LEAST_OVERLAP] = 0.0  # no sum shall be greater for a pair that is none
-        from scipy.optimize import linear_sum_assignment  # here: it takes a while, and few follow boxes
+        likeness[likeness < _LEAST_OVERLAP] = 0.0  # so that pairs that do not match add nothing to the sum
+        from scipy.optimize import linear_sum_assignment  # here: slow to import, rarely needed
 
         pairs = zip(*linear_sum_assignment(likeness, maximize=True), strict=True)
         return {int(index): self._tracks[row] for row, index in pairs if likeness[row, index]}
 
 
 def _corners(boxes: Sequence[Box]) -> NDArray[np.float64]:
-    """float64 [boxes, 4]: left, top, right, bottom."""
+    """Return float64 [boxes, 4]: left, top, right, bottom."""
     sides = [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
     return np.array(sides, np.float64).reshape(-1, 4)
 
 
 def _overlap(these: NDArray[np.float64], those: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64 [these, those]: intersection over union; 0 where both boxes are empty."""
+    """Compute the intersection over union, float64 [these, those]; 0 where both boxes are empty."""
     sides = np.minimum(these[:, None, 2:], those[:, 2:]) - np.maximum(these[:, None, :2], those[:, :2])
     shared = sides.clip(min=0.0).prod(axis=2)
     areas = [(boxes[:, 2:] - boxes[:, :2]).clip(min=0.0).prod(axis=1) for boxes in (these, those)]

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Some frames in a row that were computed densely: they show what every policy of holding answers would have cost.
+"""A few consecutive frames that were computed densely: they show what every policy of holding answers would have cost.
 
-A held answer is that of an earlier frame, so nothing has to run again. Each frame is judged as soon as its neighbours
-are there: little is left to do after the last.
+A held answer belongs to an earlier frame, so nothing has to be computed again to judge a policy. Each frame is judged
+as soon as its neighbours are there, so that little is left to do after the last.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
 D = TypeVar("D")
 Image = NDArray[np.uint8]
 LONGEST = 5
-"""Frames in a row that an answer is held for, at most: a sixth of a second at 30 Hz."""
+"""The number of consecutive frames that an answer is held for, at most: a sixth of a second at 30 Hz."""
 
 
 class Burst(Generic[D]):
-    """Frames in a row with their dense decisions."""
+    """Consecutive frames with their dense decisions."""
 
     def __init__(self, task: Task[D], meter: ChangeMeter) -> None:
         self._task = task
         self._meter = meter
         self._thumbnails: deque[Image] = deque(maxlen=LONGEST)  # of the last frames
         self._decisions: list[D] = []
-        self._changes: list[list[Change]] = []  # of each frame, to the one before, to that two frames before, ...
-        self._beside: list[Score] = []  # the answer to the frame before, judged by that to each frame
+        self._changes: list[list[Change]] = []  # of each frame: since the one before, since two frames before, ...
+        self._beside: list[Score] = []  # for each frame, the answer to the frame before judged by its own
         self._agreed: list[D] = []
-        self._scores: list[list[Score]] = []  # of each frame, answered by itself, by the one before, ...
+        self._scores: list[list[Score]] = []  # of each frame, given its own answer, that of the frame before, ...
         self._change_table: NDArray[np.float64] | None = None  # of the frames so far, once it was asked for
         self._score_table: NDArray[np.float64] | None = None
 
@@ -42,7 +42,7 @@ class Burst(Generic[D]):
         return len(self._decisions)
 
     def add(self, thumbnail: Image, decision: D) -> None:
-        """Take the next frame."""
+        """Add the next frame."""
         self._changes.append([self._meter.between(each, thumbnail) for each in reversed(self._thumbnails)])
         if self._decisions:
             self._beside.append(self._task.score(self._decisions[-1], decision, None))
@@ -54,11 +54,11 @@ class Burst(Generic[D]):
         self._judge(len(self) - RADIUS)
 
     def changes(self, reach: int) -> list[Change]:
-        """The changes from each frame to the next, and to so many more."""
+        """Return the changes from each frame to each of the next ``reach`` frames."""
         return [change for changes in self._changes for change in changes[:reach]]
 
     def held(self, limit: Change | None) -> list[int]:
-        """Tell for each frame the one whose answer stands with these limits."""
+        """Return for each frame the index of the frame whose answer it would get with these limits."""
         answers = [0]
         for now in range(1, len(self)):
             last = answers[-1]
@@ -68,22 +68,22 @@ class Burst(Generic[D]):
         return answers
 
     def scores(self, answers: Sequence[int]) -> list[Score]:
-        """Judge every frame, answered by the one with this index, by the consensus."""
+        """Judge the frames by the consensus; ``answers`` has, for each, the index of the frame whose answer it gets."""
         self._judge(len(self))
         return [self._scores[now][now - answer] for now, answer in enumerate(answers)]
 
     def loss_of(self, others: Sequence[D]) -> Loss:
-        """What other answers to the same frames cost, such as those of the cached engine."""
+        """Return the loss of other answers to the same frames, such as those of the cached engine."""
         own = self.scores(range(len(self)))
         return Loss.of(sum(score_all(self._task, others, self._agreed), Score()), sum(own, Score()))
 
     @property
     def beside(self) -> list[Score]:
-        """How dense answers to one frame fit the next, with all that flickers."""
+        """The scores of each frame's dense answer on the next frame, flicker included."""
         return self._beside
 
     def change_table(self) -> NDArray[np.float64]:
-        """float64 [frames, LONGEST + 1, 2]: largest and mean change since so many frames; nothing known: infinite."""
+        """Return float64 [frames, LONGEST + 1, 2]: largest and mean change by age in frames; infinite where unknown."""
         if self._change_table is None:
             table = np.full((len(self), LONGEST + 1, 2), np.inf)
             for now, changes in enumerate(self._changes):
@@ -93,7 +93,7 @@ class Burst(Generic[D]):
         return self._change_table
 
     def score_table(self) -> NDArray[np.float64]:
-        """float64 [frames, LONGEST + 1, 4]: each frame's score, answered by that so many frames before."""
+        """Return float64 [frames, LONGEST + 1, 4]: each frame's score by the age of its answer in frames."""
         if self._score_table is None:
             self._judge(len(self))
             table = np.zeros((len(self), LONGEST + 1, 4))
@@ -104,7 +104,7 @@ class Burst(Generic[D]):
         return self._score_table
 
     def _judge(self, end: int) -> None:
-        """Find what is right for all frames before this one, and how right the answers to earlier frames are."""
+        """Find the consensus for all frames before ``end``, and score the answers of earlier frames by it."""
         for now in range(len(self._agreed), end):
             first = max(0, now - RADIUS)
             self._agreed.append(self._task.consensus(self._decisions[first : now + RADIUS + 1], now - first))

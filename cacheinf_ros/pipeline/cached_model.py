@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A model that is not shown every frame, with the chain of cache maps from what its cache holds."""
+"""A model that sees only some of the frames, with the chain of cache maps that leads from what its cache holds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cacheinf_ros.pipeline.runner import Runner
 
 
 class CachedModel:
-    """Runs a model on frames whose maps it collects. Not for use from several threads.
+    """Runs a model on frames whose cache maps it has been given. Not for use from several threads.
 
     Attributes:
-        chain: of maps; the maps of frames that the model is not shown belong in it too.
+        chain: the cache maps, those of frames that the model is not shown included.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -26,25 +26,25 @@ class CachedModel:
 
     @property
     def runner(self) -> Runner:
-        """What runs the model."""
+        """The runner of the model."""
         return self._runner
 
     def add(self, link: MapUpdate) -> None:
-        """The map of a frame that the model may be shown."""
+        """Add the cache map of a frame that the model may be shown."""
         self.chain.add(link)
 
     def share(self, *, wanted: bool) -> bool:
-        """Have frames shared with a server from now on, or not. Returns whether that can be."""
+        """Share frames with a server from now on, or stop; returns whether that is possible: here only stopping is."""
         return not wanted
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing."""
+        """Run a frame whose map was added; where this raises, the cache counts as empty."""
         return self._run(image, stamp_ns, config, None)
 
     def _run(
         self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: RemotePeer | None
     ) -> FrameResult:
-        """``partner``: to share the frame with."""
+        """Run a frame; ``partner``: the server to share it with, or None."""
         if self.runner.configure(config):
             self.chain.invalidate()
         fold = self.chain.path(stamp_ns).folded((image.shape[0], image.shape[1]))
@@ -60,13 +60,13 @@ class CachedModel:
         return result
 
     def forget_from(self, stamp_ns: int) -> None:
-        """Time went back: what is cached belongs to frames of before."""
+        """Invalidate the cache, because time went back to ``stamp_ns``; later maps belong to frames of before."""
         self.chain.invalidate_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
-        """Check bounded mode's promise, see :meth:`Runner.audit_if_due`."""
+        """Check bounded mode's promise; see :meth:`Runner.audit_if_due`."""
         self.runner.audit_if_due(idle=idle)
 
     def close(self) -> None:
-        """It is not used any more."""
+        """Release the model, which is not used any more."""
         self.runner.close()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Calibrates bounded mode on the first frames of a stream, in the background, while frames flow."""
+"""Calibrates bounded mode on the first frames of a stream, in the background, while frames are processed."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _STOP_S = 3.0
 
 
 class _Stopped(Exception):
-    """The node ends before the calibration does."""
+    """The node ends before the calibration is done."""
 
 
 class BackgroundCalibrator:
-    """Takes a stored calibration where there is one; otherwise collects frames and works on them in a thread.
+    """Loads a stored calibration where there is one; otherwise collects frames and calibrates on them in a thread.
 
     Attributes:
-        state: what diagnostics say about it.
+        state: the calibration's state, for diagnostics.
     """
 
     def __init__(self, model: Model, config: EngineConfig, caching: Caching) -> None:
-        """``caching``: of the engine that is to be calibrated."""
+        """Look for a stored calibration; ``caching``: the caching of the engine that is to be calibrated."""
         self._model = model
         self._config = config
         self._caching = caching
@@ -52,7 +52,7 @@ class BackgroundCalibrator:
         self.state = "stored" if self._found else "collecting frames"
 
     def feed(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Calibration | None:
-        """Take note of a frame, uint8 [height, width, 3], and of what is reusable of the one before.
+        """Take a frame, uint8 [height, width, 3], and what is reusable of the one before.
 
         Returns:
             the calibration, once, when there is one.
@@ -65,7 +65,7 @@ class BackgroundCalibrator:
         return None
 
     def stop(self) -> None:
-        """End what runs in the background, and wait until it has ended."""
+        """Stop the calibration in the background, and wait at most 3 s until it has ended."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_STOP_S)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Dense execution by what is installed: which backends there are for a model, and what one of them answers."""
+"""Dense execution by the installed backends: which there are for a model, and what one of them answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 AllOutputs = Mapping[str, NDArray[Any]]
-_FAR_OFF = 0.5  # relative error: such outputs have little to do with the network's
+_FAR_OFF = 0.5  # relative error above which outputs have little to do with the network's
 _OF_16_BITS = (DensePrecision.FLOAT16, DensePrecision.BFLOAT16)
 
 
 def compute_densely(
     model: Model, backend: DenseBackend, image: NDArray[np.uint8], *, cached: bool = False
 ) -> EngineResult:
-    """Compute a frame, uint8 [height, width, 3]; ``cached``: whether the engine's cache holds it as well."""
+    """Compute a frame, uint8 [height, width, 3]; ``cached``: whether the engine's cache holds the frame as well."""
     started = time.perf_counter_ns()
     prepared_input = backend.read(image)
     prepared = time.perf_counter_ns()
@@ -48,10 +48,10 @@ def compute_densely(
 
 
 def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBackend, ...]:
-    """Prepare those of float32, which takes seconds, the fastest first.
+    """Prepare the float32 backends, the fastest first; this takes seconds.
 
-    Of a model that is computed in int8 by its own scales (:attr:`Model.scales`) that is the only one: it is what the
-    model's accuracy was measured of.
+    A model that is computed in int8 by its own scales (:attr:`Model.scales`) gets only that backend: the model's
+    accuracy was measured with it.
     """
     if is_int8(model, config.device):
         return fastest_backends(model, config.threads, (Backend.OWN_INT8,))
@@ -62,11 +62,11 @@ def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBa
 def half_precision_backends(
     model: Model, config: EngineConfig, best: DenseBackend, photographs: Sequence[AllOutputs]
 ) -> Iterator[DenseBackend]:
-    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32; of none in int8.
+    """Prepare the 16-bit backends that the user allows and that beat the best float32 one; none for a model in int8.
 
     Args:
-        photographs: what float32 makes of photographs; a backend whose outputs are far from them is left out, and named
-            in the log.
+        photographs: the float32 outputs for photographs; a backend whose outputs are far from them is left out, and
+            named in the log.
     """
     if is_int8(model, config.device):
         return
@@ -81,13 +81,13 @@ def half_precision_backends(
 
 
 def may_quantise(model: Model, config: EngineConfig) -> bool:
-    """Whether a model is not in int8 yet, the user allows that, and something that is installed computes it."""
+    """Tell whether a model is not in int8 yet, the user allows int8, and an installed backend computes it."""
     allows = config.dense_precision.allows(DensePrecision.INT8) and not is_int8(model, config.device)
     return allows and bool(backends_for(config.device, DensePrecision.INT8))
 
 
 def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutputs]:
-    """Outputs by name, of each of the built-in photographs."""
+    """Return the outputs by name for each of the built-in photographs."""
     return [
         {name: np.copy(value) for name, value in compute_densely(model, backend, image).outputs.items()}
         for image in load_photographs(Gallery.TEST)
@@ -95,25 +95,24 @@ def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutpu
 
 
 def judging_task(model: Model, photographs: Sequence[AllOutputs], most_pixels: int, selection: Selection) -> Task[Any]:
-    """Make what judges the model's answers.
+    """Make the task that judges the model's answers.
 
     Args:
-        photographs: what float32 makes of photographs: it shows what outputs vary by, as nobody can read those of a
-            model without a decoder.
-        most_pixels: of class maps that are looked at.
-        selection: what the user wants of the answers.
+        photographs: the float32 outputs for photographs: their variation scales errors of outputs without a decoder.
+        most_pixels: how many pixels of a class map are looked at, at most.
+        selection: which answers the user wants.
     """
     deviations = _deviations(photographs)
     return task_of_model(model.card, photographs[0], deviations, selection=selection, most_pixels=most_pixels)
 
 
 def _deviations(outputs: Sequence[AllOutputs]) -> list[float]:
-    """The standard deviation of each output over images."""
+    """Return the standard deviation of each output over images."""
     return [float(np.sqrt(np.mean(np.var([of_one[name] for of_one in outputs], axis=0)))) for name in outputs[0]]
 
 
 def _error(ours: Sequence[AllOutputs], photographs: Sequence[AllOutputs]) -> float:
-    """The largest root mean square error of an output, over that of its values; no number where any is not finite."""
+    """Return the largest output's RMS error over the RMS of its values; NaN where any value is not finite."""
     errors = []
     for name in photographs[0]:
         found, right = (np.array([of_one[name] for of_one in each], np.float64) for each in (ours, photographs))

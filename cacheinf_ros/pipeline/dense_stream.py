@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One stream's dense frames: by the fastest backend of float32, or of a lower precision where that keeps the promise.
+"""One stream's dense frames: in float32, or in a lower precision where that keeps the promise.
 
 Bursts are computed in float32, by its backends in turn, and show what those of lower precision lose
-(:mod:`cacheinf_ros.pipeline.lower_precision`). While nothing is seen one of these looks out
-(:mod:`cacheinf_ros.pipeline.quiet_stretch`). Of a model that is computed in int8 by its own scales, as some variants in
-catalogs are, int8 takes the place of float32, and there is nothing lower.
+(:mod:`cacheinf_ros.pipeline.lower_precision`). While nothing is to be seen, one of lower precision keeps a lookout
+(:mod:`cacheinf_ros.pipeline.quiet_stretch`). For a model that is computed in int8 by its own scales, as some variants
+in catalogs are, int8 takes the place of float32, and there is nothing lower.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from cacheinf_ros.pipeline.quiet_stretch import QuietStretch
 
 Image = NDArray[np.uint8]
 Reader = Callable[[EngineResult], Any]
-"""Tells what an answer decides."""
+"""A function that tells what an answer decides."""
 _STOP_S = 0.5
 _GIVEN_UP = "%s is given up, as it failed on a frame"
 
 
 class Turn(NamedTuple):
-    """A frame's number in its burst, and that burst's number."""
+    """The number of a frame in its burst, and the number of that burst."""
 
     frame: int
     burst: int
@@ -56,19 +56,19 @@ class DenseStream:
     """Computes frames densely, uint8 [height, width, 3]. For one thread at a time; backends are prepared in another.
 
     Attributes:
-        photographs: what float32 makes of photographs; None until backends are prepared, and where none could be.
+        photographs: the float32 outputs for photographs; None until backends are prepared, and where none could be.
     """
 
     def __init__(self, model: Model, config: EngineConfig, note: Callable[[str, str], None]) -> None:
-        """Begin to prepare the backends.
+        """Begin to prepare the backends in a thread.
 
         Args:
-            note: takes names and texts for diagnostics.
+            note: takes the name and text of a diagnostics entry.
         """
         self.photographs: Sequence[AllOutputs] | None = None
         self._model = model
         self._note = note
-        self._ranking: BackendRanking | None = None  # of float32
+        self._ranking: BackendRanking | None = None  # of the float32 backends
         self._lower = LowerPrecision()
         self._quiet = QuietStretch()
         self._quantiser: BackgroundQuantiser | None = None
@@ -82,32 +82,32 @@ class DenseStream:
             self._quantiser.wait()
 
     def close(self) -> None:
-        """End what is being prepared in a process of its own, and wait a moment for that."""
+        """Stop the quantisation, which runs in a process of its own, and wait for that at most half a second."""
         if self._quantiser is not None:
             self._quantiser.stop(_STOP_S)
 
     @property
     def full_ms(self) -> float:
-        """Milliseconds of a frame in float32."""
+        """The time of a frame in float32, in milliseconds."""
         return self._of_float32.best.milliseconds
 
     @property
     def milliseconds(self) -> float:
-        """Those of a frame between bursts."""
+        """The time of a frame between bursts, in milliseconds."""
         return self.full_ms if self._lower.chosen is None else self._lower.milliseconds
 
     @property
     def booked(self) -> float:
-        """Share of the promise that the precision between bursts uses up."""
+        """The share of the promise that the precision used between bursts uses up."""
         return self._lower.booked
 
     def withdraw(self) -> None:
-        """Compute in float32 until the next burst: what was promised has changed."""
+        """Compute in float32 until the next burst, because the promise has changed."""
         self._lower.withdraw()
         self._tell()
 
     def forget(self) -> None:
-        """Forget what was found out about precisions and times: other decisions count from now on."""
+        """Forget what was found out about precisions and times, because other decisions count from now on."""
         if self._ranking is not None:
             self._ranking.forget()
         self._lower.forget()
@@ -115,14 +115,14 @@ class DenseStream:
         self._tell()
 
     def lost(self) -> None:
-        """The stream began anew, and the burst that is going on with it."""
+        """Start the current burst over, because the stream began anew."""
         self._lower.lost()
         self._quiet.forget()
         if self._quantiser is not None:
             self._quantiser.lost()
 
     def in_full_precision(self, image: Image) -> EngineResult:
-        """Compute a frame by the fastest backend of float32."""
+        """Compute a frame by the fastest float32 backend."""
         backend, result = self._in_float32(image, lambda: self._of_float32.best)
         self._of_float32.took(backend, result.total_ms)
         if self._of_float32.look_again():
@@ -132,11 +132,12 @@ class DenseStream:
     def in_burst(
         self, image: Image, task: Task[Any], read: Reader, turn: Turn, *, cached: bool, counts: bool
     ) -> tuple[EngineResult, Any]:
-        """Compute a frame of a burst by the backend of float32 whose turn it is, and tell what it decides.
+        """Compute a frame of a burst by the float32 backend whose turn it is, and tell what it decides.
 
         Args:
             cached: whether the engine's cache holds the frame as well.
-            counts: whether its time does: the second to compute a frame finds threads awake and weights in the cache.
+            counts: whether the time counts; it does not where another engine computed the frame before, because the
+                second one finds threads awake and weights in the processor's cache.
         """
         backend, result = self._in_float32(
             image, lambda: self._of_float32.in_turn(turn.frame, turn.burst), cached=cached
@@ -148,8 +149,9 @@ class DenseStream:
         return result, decision
 
     def between_bursts(self, image: Image, task: Task[Any], read: Reader) -> tuple[EngineResult, Any]:
-        """Compute a frame, and tell what it decides; while nothing is seen, a lower precision looks first whether that
-        is so.
+        """Compute a frame, and tell what it decides.
+
+        While nothing is to be seen, a lower precision first looks whether that is still so.
         """
         lookout = self._lower.lookout if self._quiet.is_on and self._lower.chosen is None else None
         seen = None if lookout is None else self._in_lower_precision(image, lookout)
@@ -169,7 +171,7 @@ class DenseStream:
         """Try a lower precision on a frame of a burst.
 
         Args:
-            decision: of float32.
+            decision: what float32 decides.
             read: tells what another answer to this frame decides.
         """
 
@@ -185,8 +187,8 @@ class DenseStream:
         """Choose backend and precision at the end of a burst.
 
         Args:
-            max_loss: what is promised.
-            kept: whether held answers kept that.
+            max_loss: the promised loss.
+            kept: whether held answers kept the promise.
         """
         self._of_float32.rank()
         self._lower.judge(task, max_loss, self.full_ms, kept=kept)
@@ -203,13 +205,13 @@ class DenseStream:
         return self._ranking
 
     def _shows_something(self, decision: Any, task: Task[Any]) -> bool:
-        """Note whether anything is seen in a frame, and tell."""
+        """Note whether anything is seen in a frame, and return that."""
         seen = bool(task.presence(decision))
         self._quiet.computed(is_empty=not seen)
         return seen
 
     def _by_chosen(self, image: Image) -> EngineResult:
-        """Compute a frame by the fastest backend of the precision that was chosen."""
+        """Compute a frame by the fastest backend of the chosen precision."""
         chosen = self._lower.chosen
         result = None if chosen is None else self._in_lower_precision(image, chosen)
         return self.in_full_precision(image) if result is None else result
@@ -217,7 +219,7 @@ class DenseStream:
     def _in_float32(
         self, image: Image, choose: Callable[[], DenseBackend], *, cached: bool = False
     ) -> tuple[DenseBackend, EngineResult]:
-        """Compute a frame by the backend that is chosen; one that fails is given up where there is another one."""
+        """Compute a frame by the backend that ``choose`` returns; a failing one is given up where there is another."""
         while True:
             backend = choose()
             with guarded(_GIVEN_UP % backend.name) as failure:
@@ -227,7 +229,7 @@ class DenseStream:
             self._tell()
 
     def _in_lower_precision(self, image: Image, backend: DenseBackend) -> EngineResult | None:
-        """Compute a frame by one of them; None: it failed, and is given up."""
+        """Compute a frame by a backend of lower precision; returns None where that fails, and gives the backend up."""
         with guarded(_GIVEN_UP % backend.name):
             return self._compute(image, backend)
         self._lower.drop(backend)
@@ -242,7 +244,7 @@ class DenseStream:
             self._note("dense_backend", backend_text(self._ranking.best, self._lower))
 
     def _prepare(self, config: EngineConfig) -> None:
-        """Prepare the backends, and last of all what answers are judged by: with that they come into use."""
+        """Prepare the backends; the float32 answers to photographs put them into use, and lower precisions follow."""
         with guarded("preparing a dense backend for bounded mode") as failure:
             self._ranking = BackendRanking(full_precision_backends(self._model, config))
             photographs = answers_to_photographs(self._model, self._ranking.best)

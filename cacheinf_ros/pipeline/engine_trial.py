@@ -1,13 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The engine with its cache, or with a server, on trial in bursts: whether it computes the frames between them.
+"""Tries the engine, with its cache or with a server, in bursts: whether it computes the frames between them.
 
-There are two things that it may do better than a dense backend: reuse what it has cached, and have a server compute a
-part of each frame. Reuse loses something, a server alone nothing. Where both cannot be had within the promise, frames
-that are computed completely, with the server, are tried next. A trial costs a frame's time beside each dense one: it
-ends early where nothing is to be hoped for, and the next waits until that is a small share of the time.
+The engine may beat a dense backend in two ways: it reuses what it has cached, and has a server compute a part of each
+frame. Reuse loses something, a server alone nothing. Where both together do not keep the promise, complete frames with
+the server are tried next. A trial adds the engine's time to each dense frame: it ends early where it is hopeless, and
+the next one waits until that time is a small share of all computing.
 
-What reuse loses shows only where something moves: a trial before a picture at rest says nothing of what comes into it.
-So the engine is chosen only after a burst in which enough moved, and for frames that change no more than those did.
+What reuse loses shows only where something moves: a trial before a picture at rest says nothing about later motion. So
+the engine is chosen only after a burst in which enough moved, and for frames that change no more than those did.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from cacheinf_ros.engine import Engine, EngineResult, RemotePeer
 from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss
 
 SHARE = 0.5
-"""Share of the promise that the engine may use up; holding answers has the rest."""
-_CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
-_HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
-_ENOUGH = 3  # frames to see it by
+"""The share of the promise that the engine may use up; holding answers has the rest."""
+_CLEARLY = 0.95  # of the dense time: the limit below which the engine is worth its matching and memory
+_HOPELESS = 2.0  # times the dense time: beyond it no result of a longer trial could help
+_ENOUGH = 3  # timed frames that show that it is hopeless
 _FAR_OFF = 9  # frames in a row that change more than any on trial: the engine waits for another trial
-_BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
-_FAILED_MS = 1000.0  # what a trial counts as having taken, at least, in which the engine failed
-_COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
+_BETWEEN = 9  # frames between bursts that show that the engine is slower there than a trial said
+_FAILED_MS = 1000.0  # the least time that a trial counts with in which the engine failed
+_COST = 0.02  # the next trial waits until the last is this share of the computing time; halved each time
 
 
 def goes_first(frame: int) -> bool:
-    """Whether the engine on trial computes this frame of a burst before the dense backend does; else after it.
+    """Tell whether the engine on trial computes this frame of a burst before the dense backend does.
 
     Only who goes first is timed: the second finds threads awake and weights in the processor's cache.
     """
@@ -43,7 +43,7 @@ def goes_first(frame: int) -> bool:
 
 
 class Way(Enum):
-    """How frames whose answer does not stand are computed."""
+    """The ways in which frames are computed whose answer does not stand."""
 
     DENSE = "dense"
     CACHED = "cached"
@@ -54,37 +54,37 @@ class EngineTrial:
 
     Attributes:
         way: how frames are computed between bursts.
-        is_on: whether the engine is run beside the dense backends in the next burst, or in this one.
-        wants_thresholds: whether delta thresholds might make the engine worth it: what it reuses loses little, but it
-            is not faster than a dense backend.
+        is_on: whether the engine runs beside the dense backends in this burst, or in the next one.
+        wants_thresholds: whether delta thresholds might make the engine worth it: reuse loses little, but the engine is
+            not faster than a dense backend.
     """
 
     def __init__(self, *, has_server: bool = False) -> None:
-        """``has_server``: whether a server may compute a part of frames."""
+        """Begin with a trial; ``has_server``: whether a server may compute a part of frames."""
         self.way = Way.DENSE
         self.is_on = True
         self.wants_thresholds = False
         self._reuses = True
         self._has_server = has_server
-        self._is_interrupted = False  # the trial: frames of the burst were computed otherwise
+        self._is_interrupted = False  # whether frames of the burst were computed in another way
         self._engine_ms: list[float] = []  # of the frames of this trial in which it went first
-        self._dense_ms: list[float] = []  # of the others
+        self._dense_ms: list[float] = []  # of those in which the dense backend did
         self._spent_ms = 0.0  # by the engine in this trial
         self._tried_change = 0.0  # largest share of a picture that was not reusable, in this trial
-        self._known_change = 0.0  # the same of the trials since the engine was chosen
-        self._far_off = 0  # frames in a row that changed more
+        self._known_change = 0.0  # largest such share of all trials since the engine was chosen
+        self._far_off = 0  # consecutive frames that changed more than that
         self._answered_ms: deque[float] = deque(maxlen=_BETWEEN)  # between bursts, as long as it was chosen
-        self._judged_ms = (0.0, 0.0)  # what the last trial has taken, and a dense frame then
-        self._wait_ms = 0.0  # of computing, until it is tried again
+        self._judged_ms = (0.0, 0.0)  # time of the last trial, and of a dense frame at that time
+        self._wait_ms = 0.0  # computing time until the engine is tried again
         self._share = _COST
 
     @property
     def reuses(self) -> bool:
-        """Whether the engine is to reuse anything: else maps are no use to it."""
+        """Whether the engine is to reuse anything; if not, cache maps are of no use to it."""
         return self._reuses
 
     def start_anew(self) -> None:
-        """Try the engine in the next burst: it has changed."""
+        """Try the engine in the next burst, because it has changed."""
         self.wants_thresholds, self.is_on, self._reuses = False, True, True
         self._judged_ms = (0.0, 0.0)
         self._begin()
@@ -98,13 +98,13 @@ class EngineTrial:
     def run(
         self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
     ) -> EngineResult:
-        """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
-        if cache_map is not None and not cache_map.is_empty and self.is_on:  # of an empty one nothing is reused
+        """Have the engine compute a frame (:meth:`Engine.run`) in the way that is on trial or was chosen."""
+        if cache_map is not None and not cache_map.is_empty and self.is_on:  # an empty map reuses nothing
             self._tried_change = max(self._tried_change, 1 - cache_map.reuse_ratio)
         return engine.run(image, cache_map if self._reuses else None, peer)
 
     def covers(self, cache_map: CacheMap | None) -> bool:
-        """Whether the engine may compute the next frame between bursts: it was chosen, and has shown what it loses.
+        """Tell whether the engine may compute the next frame between bursts: its loss for such a frame is known.
 
         Args:
             cache_map: what of its cache is reusable; None: nothing is known, and the frame is computed completely.
@@ -124,31 +124,32 @@ class EngineTrial:
         return False
 
     def lost(self, *, is_interrupted: bool = False) -> None:
-        """The burst that is going on begins anew, and the trial in it.
+        """Start the trial of the current burst over, because the burst begins anew.
 
         Args:
-            is_interrupted: it does not: some of its frames were computed in another way, and nothing is judged by it.
+            is_interrupted: the burst goes on instead, but some of its frames were computed in another way, so that
+                nothing is judged by it.
         """
         self._begin()
         self._is_interrupted = is_interrupted
 
     def distrust(self) -> None:
-        """Compute frames densely until a trial has shown what may be lost now: that is less than before."""
+        """Compute frames densely until a trial has shown the loss again, because less loss is allowed than before."""
         self.way = Way.DENSE
 
     def give_up(self) -> None:
-        """Compute frames densely, and try again only after a while: the engine failed."""
+        """Compute frames densely, and try the engine again only after a while, because it failed."""
         self.way, self.is_on, self._reuses = Way.DENSE, False, True
         self._wait_for_another(max(self._spent_ms, _FAILED_MS))
 
     def compare(self, engine_ms: float, dense_ms: float, *, engine_first: bool) -> None:
-        """Note what a frame of the trial took; give up what is hopeless.
+        """Note the times of a frame of the trial; end a hopeless trial.
 
         Args:
-            engine_ms: by the engine, with matching.
-            dense_ms: densely.
-            engine_first: whether the engine went first. Who comes second finds threads awake and weights in the
-                processor's cache, so that only the first one's time tells what it will be alone.
+            engine_ms: time of the engine, with matching.
+            dense_ms: time of dense execution.
+            engine_first: whether the engine went first. The second one finds threads awake and weights in the
+                processor's cache, so that only the first one's time tells what it takes alone.
         """
         self._spent_ms += engine_ms
         if engine_first:
@@ -159,14 +160,14 @@ class EngineTrial:
             self.is_on = median(self._engine_ms) <= _HOPELESS * median(self._dense_ms)
 
     def computed(self, milliseconds: float) -> None:
-        """Note that computing a frame outside of trials took so long."""
+        """Note how long a frame outside of trials took."""
         self._wait_ms -= milliseconds
 
     def answered(self, milliseconds: float) -> str:
-        """Note what the engine took for a frame between bursts, with matching; give it up where it is slower than that.
+        """Note the engine's time for a frame between bursts, with matching; give it up where it is slower than dense.
 
         Returns:
-            what was found, in words; empty where that is nothing.
+            what was found, in words; empty where nothing was.
         """
         self.computed(milliseconds)
         self._answered_ms.append(milliseconds)
@@ -179,18 +180,18 @@ class EngineTrial:
         return f"given up between bursts, {took_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
 
     def judge(self, loss: Loss | None, dense_ms: float, max_loss: float, moved: float) -> str:
-        """Choose the way until the next burst, at the end of one.
+        """Choose at the end of a burst how frames are computed until the next one.
 
         Args:
-            loss: of the engine's answers in the burst; None: it did not run on all of its frames.
-            dense_ms: of a frame by the fastest backend that keeps the promise.
-            moved: decisions of the burst that lie where things move.
+            loss: the loss of the engine's answers in the burst; None: it did not run on all of its frames.
+            dense_ms: the time of a frame by the fastest backend that keeps the promise.
+            moved: how many decisions of the burst lie where things move.
 
         Returns:
-            what was found, in words; empty where that is nothing.
+            what was found, in words; empty where nothing was.
         """
         is_whole, self._is_interrupted = not self._is_interrupted, False
-        if not is_whole or not self._engine_ms or (loss is None and self.is_on):  # begun within the burst, or not
+        if not is_whole or not self._engine_ms or (loss is None and self.is_on):  # the trial is incomplete
             self._begin()
             self.is_on = self.is_on or self._wait_ms <= 0
             return ""
@@ -221,5 +222,5 @@ class EngineTrial:
         self._answered_ms.clear()
 
     def _wait_for_another(self, spent_ms: float) -> None:
-        """Wait until a trial that took so long is a small share of the time, a smaller one each time."""
+        """Wait until a trial that took so long is a small share of all computing, a smaller one each time."""
         self._wait_ms, self._share = spent_ms / self._share, self._share / 2

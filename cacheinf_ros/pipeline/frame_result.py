@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the model says about one frame."""
+"""The result of one frame: what the model says about it, and how the answer was found."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameResult:
-    """What the engine gave for one frame, and what is made of it; see also msg/InferenceResult.msg.
+    """The engine's outputs for one frame and what is decoded from them; see also msg/InferenceResult.msg.
 
     Attributes:
-        model: its name.
+        model: the model's name.
         mode: how the frame was answered: the engine's mode, or "held".
         outcome: what the frame did to the local cache.
-        engine: outputs and what they cost; its stages are those of the whole frame.
-        input_size: (height, width) of the model's input, in pixels of which the engine's motion is.
+        engine: outputs and what they cost; the stages are those of the whole frame.
+        input_size: (height, width) of the model's input; the engine's motion is in its pixels.
         decoded: classes, boxes or a class map; None where the outputs have no decoder.
-        error: why there is nothing; empty where there is.
-        variant, why: what a catalog chose, for which reason.
+        error: why there is no answer; empty where there is one.
+        variant, why: the variant that a catalog chose, and the reason.
     """
 
     model: str
@@ -48,5 +48,5 @@ class FrameResult:
         return cls(model=model, mode=mode.value, outcome=Outcome.LOST, engine=nothing, error=error, why=why)
 
     def after(self, stage_ms: dict[str, float]) -> Self:
-        """Put what came before the model in front of the stages, in milliseconds."""
+        """Prepend stages that came before the model, in milliseconds."""
         return replace(self, engine=replace(self.engine, stage_ms={**stage_ms, **self.engine.stage_ms}))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What becomes of a failure while a node works: a reason to tell, never the end of a thread or of the node."""
+"""Turns failures of a working node into a reason to report, so that they end neither a thread nor the node."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from dataclasses import dataclass
 from cacheinf_ros.errors import CacheinfError, shortened
 
 THROTTLE = {"throttle_s": 5.0}
-"""Extra of a log record: the node's log takes one like it, but for numbers, no sooner than so many seconds later."""
+"""The ``extra`` of a throttled log record.
+
+A record that differs from an earlier one in its numbers only is logged so many seconds later at the earliest.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class Told(CacheinfError):
-    """The reason of a failure that was logged where it happened."""
+    """The reason of a failure that was already logged where it happened."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """How a guarded block ended; true where it failed.
+    """The outcome of a guarded block; true where the block failed.
 
     Attributes:
-        reason: for results and diagnostics, of at most ``MOST_CHARACTERS``; empty: all went well.
+        reason: the text for results and diagnostics, of at most ``MOST_CHARACTERS``; empty: the block succeeded.
     """
 
     reason: str = ""
@@ -36,15 +39,16 @@ class Failure:
 
 @contextmanager
 def guarded(what: str) -> Iterator[Failure]:
-    """Run a block; where it raises, go on behind it with the reason.
+    """Run a block; where it raises, continue after it with the reason.
 
-    What the user can do something about is logged in one line, anything else is a bug and is logged with its traceback.
+    Errors that the user can do something about are logged in one line; anything else is a bug and is logged with its
+    traceback.
 
     Args:
         what: names the block in the log, such as "frame 12".
 
     Yields:
-        the failure, to be asked behind the block.
+        the failure, which is false until the block has failed; look at it after the block.
     """
     failure = Failure()
     try:

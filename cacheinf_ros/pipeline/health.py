@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a node says about itself in /diagnostics, and how it knows which frames never came."""
+"""What a node reports about itself in /diagnostics, and how it notices frames that never arrived."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from statistics import fmean, median
 from cacheinf_ros.pipeline.guard import THROTTLE
 
 PREPARING = "being prepared"
-"""What diagnostics say of the dense backends of bounded mode until there are some."""
+"""What diagnostics say about the dense backends of bounded mode until these are ready."""
 _WINDOW = 100
-_SOURCES = 64  # whose last errors are kept: of more, those that failed longest ago are gone
+_SOURCES = 64  # whose last errors are kept; beyond that, the oldest errors are dropped
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
-_LOSS_JUDGED = 100  # fewer say nothing
+_LOSS_JUDGED = 100  # frames; fewer say nothing
 _LOSS_WARNED = 0.01
-_KNOWN = 8  # periods before a gap that say what the camera's period is
-_CONFIRMED = 5  # periods after it that must be the same
+_KNOWN = 8  # intervals before a gap from which the camera's period is estimated
+_CONFIRMED = 5  # intervals after the gap that must agree with that period
 _TOLERANCE = 0.25  # of a period
 _PAUSE = 10  # periods: a longer gap is a pause
 
@@ -38,11 +38,11 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One report.
+    """One diagnostics report.
 
     Attributes:
-        level: the worst that is known.
-        message: why.
+        level: the worst level that applies.
+        message: the reason for the level.
         values: names and values, as texts.
     """
 
@@ -53,16 +53,15 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkState:
-    """How the threads of a node that work on frames are.
+    """The state of a node's threads that work on frames.
 
     Attributes:
         busy_s: for how long the frame at hand has been worked on, seconds.
         dropped: how many frames made room for newer ones.
-        is_owed: whether a frame waits or is worked on, so that a result is to come.
+        is_owed: whether a frame waits or is worked on, so that a result is due.
         has_died: whether a thread has ended without being asked to.
-        at_rest: why no frames are taken at present; empty: they are.
-        failure: what went wrong when the node last came to rest or should have begun; empty: it rests by the user's
-            wish.
+        at_rest: why no frames are taken at present; empty: frames are taken.
+        failure: what went wrong when the node last stopped, or failed to start; empty: it rests by the user's wish.
     """
 
     busy_s: float = 0.0
@@ -74,7 +73,7 @@ class WorkState:
 
 
 class Health:
-    """Counts what happens to frames, and judges by the last hundred of them. May be used from several threads."""
+    """Counts what happens to frames, and judges the node by the last hundred frames. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,35 +82,35 @@ class Health:
         self._lost_since = 0
         self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
-        self._errors: dict[str, str] = {}  # by source, of those whose last frame failed; the latest last
+        self._errors: dict[str, str] = {}  # by source, where its last frame failed; the latest last
         self._unreported = ""
         self._notes: dict[str, str] = {}
         self._counted: dict[str, Callable[[], int]] = {}
         self._uncountable: set[str] = set()
         self._silence = ""
         self._answered = 0  # results at the last report
-        self._owed_since_s: float | None = None  # since which report a result is owed and none has gone out
+        self._owed_since_s: float | None = None  # time of the report since which a result is due and none has gone out
 
     def count(self, event: str, number: int = 1) -> None:
-        """Something happened to a frame: received, accepted, or an event of the node's own."""
+        """Count events of frames: received, accepted, or an event of the node's own."""
         with self._lock:
             self._counts[event] += number
 
     def lost(self, number: int) -> None:
-        """The middleware says that so many of the camera's frames did not arrive."""
+        """Count camera frames that did not arrive, according to the middleware."""
         with self._lock:
             self._counts["lost"] += number
             self._lost_since += number
 
     def passed(self, missing: int) -> None:
-        """A frame arrived, before which so many are missing by the stamps."""
+        """Count a frame that arrived; ``missing``: how many before it are missing according to the stamps."""
         with self._lock:
             self._counts["missing"] += missing
             self._arrived.append((self._lost_since, missing))
             self._lost_since = 0
 
     def silent(self, reason: str) -> None:
-        """Nothing arrives, for this reason; empty: it does."""
+        """Note why no frames arrive; an empty ``reason`` says that they do."""
         with self._lock:
             self._silence = reason
 
@@ -122,7 +121,7 @@ class Health:
             return self._lost_share() > _LOSS_WARNED
 
     def _lost_share(self) -> float:
-        """The larger of both counts: the middleware may not notice a loss, and stamps may be irregular."""
+        """Return the larger of both shares: the middleware may not notice a loss, and stamps may be irregular."""
         lost = self._lost_since + sum(lost for lost, _ in self._arrived)
         missing = sum(missing for _, missing in self._arrived)
         worst = max(lost, missing)
@@ -130,12 +129,12 @@ class Health:
         return worst / total if total >= _LOSS_JUDGED else 0.0
 
     def result(self, latency_ms: float, reuse_ratio: float, error: str = "", source: str = "") -> None:
-        """A frame was answered, so many milliseconds after it was received.
+        """Count a result, and remember its latency and its error.
 
         Args:
-            latency_ms: since it was received.
-            reuse_ratio: of its result.
-            error: why it has none; stands until the same source succeeds.
+            latency_ms: the time since the frame was received.
+            reuse_ratio: the reuse ratio of the result.
+            error: why the frame has no answer; stands until the same source succeeds.
             source: which of several models or sessions answered.
         """
         with self._lock:
@@ -150,23 +149,23 @@ class Health:
                 del self._errors[next(iter(self._errors))]
 
     def forget(self, source: str) -> None:
-        """No more results are to come from there: that the last one failed is no matter any more."""
+        """Forget the last error of a source from which no more results are to come."""
         with self._lock:
             self._errors.pop(source, None)
 
     def failed(self, reason: str) -> None:
-        """Something failed that has no result to say so: the next report does."""
+        """Report, in the next status, a failure that has no result of its own."""
         with self._lock:
             self._counts["errors"] += 1
             self._unreported = reason
 
     def complained(self, complaint: str) -> None:
-        """Count something that the operator should know, and say it in the log, as of the line that calls this."""
+        """Count something that the operator should know, and log it as a warning at the caller's line."""
         self.count("complaints")
         _log.warning("%s", complaint, extra=THROTTLE, stacklevel=2)
 
     def restart(self) -> None:
-        """Frames are taken again: how the last ones went before is no matter any more. Counts go on."""
+        """Forget how the last frames went, because frames are taken again. The counts continue."""
         with self._lock:
             self._latency_ms.clear()
             self._reuse.clear()
@@ -180,13 +179,13 @@ class Health:
             self._notes[name] = text
 
     def erase(self, prefix: str) -> None:
-        """Report no texts any more whose names begin so."""
+        """Stop reporting all texts whose names begin with ``prefix``."""
         with self._lock:
             for name in [name for name in self._notes if name.startswith(prefix)]:
                 del self._notes[name]
 
     def counted(self, name: str, count: Callable[[], int]) -> None:
-        """Report under this name what ``count`` says at that time; it is called by who asks for the status.
+        """Report under this name what ``count`` returns when the status is asked for, in the thread that asks.
 
         Where it raises, "n/a" is reported.
         """
@@ -196,12 +195,12 @@ class Health:
     def status(self, work: WorkState, *, latency_budget_ms: float, stuck_after_s: float, now_s: float) -> Status:
         """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame.
 
-        A node at rest is OK, and says that it is; unless a failure brought it there.
+        A node at rest is OK, and says that it is at rest, unless a failure stopped it.
 
         Args:
-            work: of its threads, now.
+            work: the state of its threads now.
             stuck_after_s: how long a frame, or the next result, may take.
-            now_s: by any one clock.
+            now_s: the time by any one clock.
         """
         with self._lock:
             latency = sorted(self._latency_ms)
@@ -238,7 +237,7 @@ class Health:
         return Status(level=Level.OK, message=f"latency {middle:.0f} ms", values=values)
 
     def _standing_error(self) -> str:
-        """The latest error of a source that has not succeeded since, and how many others there are."""
+        """Return the latest error of a source that has not succeeded since, and how many others fail."""
         if not self._errors:
             return ""
         source, error = next(reversed(self._errors.items()))
@@ -246,7 +245,7 @@ class Health:
         return (f"{source}: " if source else "") + error + (f" (and {others} more fail)" if others else "")
 
     def _count_of(self, name: str) -> str:
-        """What a counter says; that it cannot be asked must not end the node that reports."""
+        """Return a counter's value as text, "n/a" where it raises: that must not end the node that reports."""
         try:
             return str(self._counted[name]())
         except Exception:
@@ -256,7 +255,7 @@ class Health:
             return "n/a"
 
     def _stalled_s(self, work: WorkState, now_s: float) -> float:
-        """For how long results have been owed and none has gone out, as far as the reports saw."""
+        """Return for how many seconds results have been due and none has gone out, as far as the reports saw."""
         answered = self._counts["results"]
         if not work.is_owed:
             self._owed_since_s = None
@@ -267,7 +266,7 @@ class Health:
 
 
 def _stuck(work: WorkState, stalled_s: float, stuck_after_s: float) -> str:
-    """Why no more results are to be expected; empty: they are."""
+    """Return why no more results are to be expected; empty where they are."""
     if work.has_died:
         return "a thread that works on frames has ended: restart the node, and report what its log says"
     if work.busy_s > stuck_after_s:
@@ -278,10 +277,10 @@ def _stuck(work: WorkState, stalled_s: float, stuck_after_s: float) -> str:
 
 
 class StampGaps:
-    """Sees single frames missing in the stream of a camera that runs at a steady rate.
+    """Detects single missing frames in the stream of a camera with a steady rate.
 
-    A gap counts as missing frames only with hindsight, when the camera goes on with the period that it had before: one
-    that slows down, for a longer exposure say, or pauses, loses nothing. Where the rate is not steady nothing counts.
+    A gap counts as missing frames only in hindsight, when the camera continues with the period that it had before: a
+    camera that slows down, for a longer exposure say, or pauses, loses nothing. At an unsteady rate nothing counts.
     """
 
     def __init__(self) -> None:
@@ -289,7 +288,7 @@ class StampGaps:
         self._passed: deque[int] = deque(maxlen=_KNOWN + 1 + _CONFIRMED)
 
     def reset(self) -> None:
-        """Forget the stamps so far, after a frame whose stamp is not known."""
+        """Forget all stamps, after a frame whose stamp is not known."""
         self._last_ns = None
         self._passed.clear()
 
@@ -305,11 +304,11 @@ class StampGaps:
         return self._missing() if len(self._passed) == self._passed.maxlen else 0
 
     def _missing(self) -> int:
-        """Frames missing in the gap that has five periods behind it."""
+        """Return the number of frames missing in the gap after which five intervals have been seen."""
         *before, gap = list(self._passed)[: _KNOWN + 1]
         after = list(self._passed)[_KNOWN + 1 :]
         rough = median(before)
-        # of several stamps' distances noise cancels; a multiple of one distance would multiply its noise
+        # the mean of several intervals cancels noise; a multiple of one interval would multiply its noise
         period = fmean([each for each in before if abs(each / rough - 1) <= _TOLERANCE] or [rough])
         count = round(gap / period) - 1
         if not 0 < count < _PAUSE or abs(gap / period - (count + 1)) > _TOLERANCE:
@@ -318,5 +317,5 @@ class StampGaps:
 
 
 def _mostly(passed: list[int], period: float) -> bool:
-    """Whether more than half of the stamps are one period apart."""
+    """Tell whether more than half of the intervals are one period long."""
     return sum(abs(each / period - 1) <= _TOLERANCE for each in passed) > len(passed) / 2

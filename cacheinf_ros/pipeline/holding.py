@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When the last answer still stands: limits on how far the picture may change, found on bursts of dense frames."""
+"""Decides when the last answer still stands: limits on how far the picture may change, fitted to dense bursts."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from cacheinf_ros.pipeline.picture_change import Change
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 _AFTER_ONE, _AFTER_MANY = Loss(whole=3.0, moving=3.0), Loss(whole=1.0, moving=0.5)
-"""Standard errors that are added to a loss before it counts as within the promise, after one burst and after many.
+"""How many standard errors are added to a loss before it counts as within the promise, after one burst and after many.
 
-Frames in a row are alike, and there are few decisions in them where things move: a first burst deceives easily.
+Consecutive frames are alike, and few of their decisions lie where things move: a single burst misleads easily.
 """
-_NEAR = 2  # frames
-_STEPS = 8  # limits of each kind that are tried
+_NEAR = 2  # frames ahead that count as near
+_STEPS = 8  # candidates for each limit that are tried
 _TWO_SIDED_95 = 1.96  # standard errors of a normal distribution
 Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """How limits did on frames that were computed densely.
+    """Limits for holding answers, and how they did on frames that were computed densely.
 
     Attributes:
         limit: an answer is held while the change since its frame is within it; None: never.
-        loss: what that cost.
-        computed: share of the frames that would have been computed.
+        loss: the loss of holding answers within this limit.
+        computed: the share of frames that would have been computed.
     """
 
     limit: Change | None
@@ -45,9 +45,9 @@ NEVER = Holding(limit=None, loss=Loss(whole=0.0, moving=0.0), computed=1.0)
 
 
 def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
-    """The limits that compute the fewest frames while the loss, with its standard error, is within the promise.
+    """Find the limits that compute the fewest frames while the loss, with its standard error, keeps the promise.
 
-    No limit goes beyond the changes that the frames showed: what is larger than anything that was tried is computed.
+    No limit goes beyond the changes that the frames showed: a larger change than any that was tried is computed.
     """
     if not any(burst.changes(LONGEST) for burst in bursts):
         return NEVER
@@ -71,9 +71,9 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
 
 
 def uncertainty(ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
-    """Half of the width of the loss's 95 % confidence interval, from how it differs from frame to frame.
+    """Compute half the width of the loss's 95 % confidence interval, from the differences between frames.
 
-    That of a normal distribution, as if frames were independent: they are alike, so it is rather too narrow.
+    It assumes a normal distribution and independent frames; as frames are alike, the interval is rather too narrow.
     """
     missed = np.array([(d.right - o.right, d.moving_right - o.moving_right) for o, d in zip(ours, dense, strict=True)])
     totals = np.array([(score.total, score.moving_total) for score in dense])
@@ -82,7 +82,7 @@ def uncertainty(ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
 
 
 def _caution(bursts: int) -> Loss:
-    """How many standard errors are added to a loss that so many bursts show."""
+    """Return how many standard errors are added to a loss that so many bursts show."""
     first, many = _AFTER_ONE, _AFTER_MANY
     return Loss(
         whole=many.whole + (first.whole - many.whole) / bursts,
@@ -91,9 +91,9 @@ def _caution(bursts: int) -> Loss:
 
 
 def _ages(bursts: Sequence[Burst[Any]], largest: Table, mean: Table) -> NDArray[np.int64]:
-    """int64 [frames of all bursts, limits]: how old the answer is that stands, in frames, with each pair of limits.
+    """Return int64 [frames of all bursts, pairs of limits]: the age in frames of the answer that stands.
 
-    Of the pairs, the second limit changes fastest. All bursts are gone through at once: this is in a frame's way.
+    The second limit of a pair varies fastest. All bursts are processed at once, because a frame waits for this.
     """
     lengths = [len(burst) for burst in bursts]
     changes = np.full((max(lengths), len(bursts), LONGEST + 1, 2), np.inf)
@@ -111,18 +111,18 @@ def _ages(bursts: Sequence[Burst[Any]], largest: Table, mean: Table) -> NDArray[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Losses:
-    """The losses of policies, float64 [policies], and their standard errors."""
+    """The losses of policies and their standard errors, both float64 [policies]."""
 
     loss: Table
     error: Table
 
 
 def _losses(scores: Table, ages: NDArray[np.int64]) -> tuple[_Losses, _Losses]:
-    """The losses of policies, in everything and where things move.
+    """Compute the losses of policies, whole and where things move.
 
     Args:
         scores: float64 [frames, ages, 4]: right, total, and both where things move, by age of the answer.
-        ages: int64 [frames, policies]: that of each one's answer.
+        ages: int64 [frames, policies]: the age of each policy's answer.
     """
     right, total = scores[..., ::2], scores[..., 1::2]
     missed = right[:, :1] - right
@@ -131,16 +131,16 @@ def _losses(scores: Table, ages: NDArray[np.int64]) -> tuple[_Losses, _Losses]:
     sums = np.take(figures.reshape(-1, figures.shape[-1]), rows, axis=0).sum(0).T  # [4 x 2, policies]
     whole = _losses_of(sums[::2], right[:, 0, 0], total[:, 0, 0])
     moving = _losses_of(sums[1::2], right[:, 0, 1], total[:, 0, 1])
-    something_moves = (sums[3] > 0) & bool(total[:, 0, 1].any())  # else nothing is lost there
+    something_moves = (sums[3] > 0) & bool(total[:, 0, 1].any())  # if not, nothing is lost there
     return whole, _Losses(loss=np.where(something_moves, moving.loss, 0.0), error=moving.error)
 
 
 def _losses_of(sums: Table, dense_right: Table, dense_total: Table) -> _Losses:
-    """The losses of policies; where there is nothing to decide, all is right.
+    """Compute the losses of policies; where there is nothing to decide, all is right.
 
     Args:
-        sums: float64 [4, policies], over frames: what is right, all there is to decide, and what was missed, squared
-            and times what there was to decide.
+        sums: float64 [4, policies], over frames: what is right, all there is to decide, the square of what was missed,
+            and what was missed times what there was to decide.
         dense_right, dense_total: right and total of dense execution, [frames].
     """
     right, total, squares, products = sums
@@ -154,7 +154,7 @@ def _losses_of(sums: Table, dense_right: Table, dense_total: Table) -> _Losses:
 
 
 def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> Table:
-    """Candidates for a limit: evenly by rank among the changes to the next frames, and among those to later ones."""
+    """Choose candidates for a limit: evenly by rank among the changes to near frames, and to those further ahead."""
     near, far = ([figure(c) for burst in bursts for c in burst.changes(reach)] for reach in (_NEAR, LONGEST))
     ranks = np.linspace(0.02, 0.98, _STEPS)
     return np.unique([*np.quantile(near, ranks), *np.quantile(far, ranks)])

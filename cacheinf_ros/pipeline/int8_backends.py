@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A model's backends of int8: the engine's kernels, by scales from a user's frames; where they do not pay, others."""
+"""A model's int8 backends: the engine's kernels, by scales from a user's frames; others where those do not pay."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 class Int8Backends:
-    """Makes them, and gives up who is not clearly faster than float32. For one thread at a time."""
+    """Makes int8 backends, and gives up those that are not clearly faster than float32. For one thread at a time."""
 
     def __init__(self, model: Model, threads: int, full: DenseBackend, stopping: threading.Event) -> None:
-        """Remember what for.
+        """Remember the model and what its int8 backends must beat.
 
         Args:
-            full: the backend of float32 that int8 has to be faster than.
+            full: the float32 backend that int8 has to beat.
             stopping: set where nobody waits for a backend any more.
         """
         self._model = model
@@ -41,20 +41,21 @@ class Int8Backends:
 
     @property
     def are_worth_it(self) -> bool:
-        """Whether any may be faster than float32, as far as is known."""
+        """Whether any int8 backend may be faster than float32, as far as is known."""
         return self._own_pay or self._others_pay
 
     def kept(self) -> DenseBackend | None:
-        """One that is quantised already, whatever it was calibrated on.
+        """Return a backend from stored scales or a stored quantised model, whatever that was calibrated on, or None.
 
-        The file itself may be; else this node has found scales in an earlier run, or ``cacheinf quantise`` has.
+        The scales are those of the model file, if that is quantised; else those that this node found in an earlier
+        run, or those of ``cacheinf quantise``.
         """
         scales = self._of_the_file or kept_scales(self._model, Maker.NODE) or kept_scales(self._model)
         own = self._by_own(scales) if self._own_pay and scales is not None else None
         return own or self._by_others(())
 
     def made(self, frames: Sequence[NDArray[np.uint8]]) -> DenseBackend | None:
-        """One that is calibrated on these frames, uint8 [height, width, 3]; takes a minute or more."""
+        """Make a backend that is calibrated on these frames, uint8 [height, width, 3]; takes a minute or more."""
         if self._own_pay and self._of_the_file is None:
             with guarded("frames are not computed in int8 by the engine's kernels") as failure:
                 scales = scales_of_frames(self._model, frames, self._stopping)
@@ -65,7 +66,7 @@ class Int8Backends:
 
     @cached_property
     def _of_the_file(self) -> Scales | None:
-        """The scales of a file that was quantised."""
+        """The scales of a model file that was quantised; None for any other file."""
         return own_scales(self._model)
 
     def _by_own(self, scales: Scales) -> DenseBackend | None:
@@ -74,7 +75,7 @@ class Int8Backends:
         return own
 
     def _by_others(self, frames: Sequence[NDArray[np.uint8]]) -> DenseBackend | None:
-        """As they were kept, where there are no frames."""
+        """Make a backend of another runtime; without frames, from its stored quantised model."""
         if not self._others_pay or self._stopping.is_set():
             return None
         try:

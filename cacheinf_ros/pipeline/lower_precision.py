@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Dense backends of lower precision, on trial in bursts beside those of float32: which may compute the frames between.
+"""Tries dense backends of lower precision in bursts, beside float32: which may compute the frames between bursts.
 
-In a burst they take turns, one of them on a frame beside the dense one, which takes little longer so. Their answers are
-judged by the consensus of the float32 answers. What they lose is booked against the promise; holding answers has what
-remains. One that is not chosen may still look out while nothing is to be seen
+In a burst they take turns, at most one of them on a frame beside the dense one, which so takes little longer. Their
+answers are judged by the consensus of the float32 answers. Their loss is booked against the promise; holding answers
+has what remains. One that is not chosen may still keep a lookout while nothing is to be seen
 (:mod:`cacheinf_ros.pipeline.quiet_stretch`).
 """
 
@@ -32,13 +32,13 @@ from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 MOST = 0.9
-"""Share of the promise that a lower precision may use up, at most: a tenth is left for held answers."""
-_LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
+"""The share of the promise that a lower precision may use up, at most: a tenth is left for held answers."""
+_LEAST = 0.1  # share booked at least, as a loss cannot be known more exactly
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
-_DOUBTS = 4  # bursts after which a trial ends that still leaves open whether it keeps the promise
-_PRESENT = 0.5  # what a box at the score threshold counts
-_EVERY = 2  # frames of a burst, of which each backend is run on one at most
+_DOUBTS = 4  # bursts after which a trial ends that has not shown whether the promise is kept
+_PRESENT = 0.5  # weight of a box whose score is at the threshold
+_EVERY = 2  # each backend runs on at most one of so many frames of a burst
 _log = logging.getLogger(__name__)
 
 
@@ -48,9 +48,9 @@ class LowerPrecision:
     For one thread at a time, except that another may offer backends.
 
     Attributes:
-        chosen: it; None: those of float32 do.
+        chosen: the backend that computes the frames between bursts; None: those of float32 do.
         booked: share of the promise that it uses up.
-        milliseconds: of one of its frames in the last burst, median.
+        milliseconds: median time of its frames in the last burst.
         showed_something: whether float32 decided anything in the last burst.
     """
 
@@ -72,36 +72,36 @@ class LowerPrecision:
         self._trials = [*others, _Trial(backend)]
 
     def loses_little(self, precision: DensePrecision) -> bool:
-        """Whether there is a backend of this precision that loses little, or of which nothing is known yet."""
+        """Tell whether a backend of this precision loses little, or nothing is known yet about one."""
         return any(trial.loses_little for trial in self._trials if trial.backend.precision is precision)
 
     @property
     def lookout(self) -> DenseBackend | None:
-        """The fastest of 16 bits that overlooked nothing in bursts; None: there is none.
+        """The fastest 16-bit backend that overlooked nothing in bursts; None: there is none.
 
-        Those of int8 are calibrated on what was seen: what they would make of anything else is not known.
+        int8 backends are calibrated on what was seen: how they respond to anything else is not known.
         """
         fit = [trial for trial in self._trials if trial.overlooks_nothing]
         return min(fit, key=lambda trial: trial.milliseconds).backend if fit else None
 
     def drop(self, backend: DenseBackend) -> None:
-        """Give a backend up that failed."""
+        """Give up a backend that failed."""
         self._trials = [trial for trial in self._trials if trial.backend is not backend]
         if self.chosen is backend:
             self.withdraw()
 
     def withdraw(self) -> None:
-        """Choose none until the next burst: what was promised has changed."""
+        """Choose none until the next burst, because the promise has changed."""
         self.chosen, self.booked = None, 0.0
 
     def lost(self) -> None:
-        """The burst that is going on begins anew."""
+        """Forget the answers to the current burst, which begins anew."""
         self._dense.clear()
         for trial in self._trials:
             trial.answers.clear()
 
     def forget(self) -> None:
-        """Choose none and forget what was lost so far: other decisions count from now on."""
+        """Choose none and forget all losses so far, because other decisions count from now on."""
         self.withdraw()
         self.lost()
         for trial in self._trials:
@@ -112,7 +112,7 @@ class LowerPrecision:
 
         Args:
             dense: what float32 decides.
-            answer: lets a backend decide on the same frame: the decision, and the milliseconds that it took.
+            answer: lets a backend decide on the same frame; returns the decision, and the milliseconds it took.
         """
         while self._offered:
             self._take(self._offered.popleft())
@@ -129,12 +129,12 @@ class LowerPrecision:
             self.drop(trial.backend)
 
     def judge(self, task: Task[Any], max_loss: float, full_ms: float, *, kept: bool) -> None:
-        """Choose anew at the end of a burst.
+        """Choose a backend, or none, at the end of a burst.
 
         Args:
-            max_loss: what is promised.
-            full_ms: of a frame in float32.
-            kept: whether held answers kept the promise; where not, nothing else may lose anything until the next burst.
+            max_loss: the promised loss.
+            full_ms: the time of a frame in float32.
+            kept: whether held answers kept the promise; if not, nothing else may lose anything until the next burst.
         """
         agreed, before = consensus_of_all(task, self._dense), self.chosen
         self.withdraw()
@@ -164,14 +164,14 @@ class LowerPrecision:
 
 
 class _Trial:
-    """One backend, and what is known about it.
+    """One backend on trial, and what is known about it.
 
     Attributes:
-        answers: to frames of the burst that is going on, by index: decisions with their milliseconds.
-        pause: bursts that it is not run in.
-        loses_little: as far as is known.
-        is_fit: whether it may compute frames, as of the last burst.
-        overlooks_nothing: whether it may look out, as of the last burst that it was run in.
+        answers: the answers to frames of the current burst, by index: decisions with their milliseconds.
+        pause: for how many more bursts it is not run.
+        loses_little: whether it loses little, as far as is known.
+        is_fit: whether it may compute frames, according to the last burst.
+        overlooks_nothing: whether it may keep a lookout, according to the last burst in which it ran.
         booked, milliseconds: see :class:`LowerPrecision`.
     """
 
@@ -187,13 +187,13 @@ class _Trial:
         self._scores: deque[list[tuple[Score, Score]]] = deque(maxlen=_MEMORY)  # ours and dense, frame by frame
 
     def start_anew(self) -> None:
-        """Know nothing about it again."""
+        """Forget all findings about the backend."""
         self.is_fit, self.loses_little, self.pause, self._next_pause = False, True, 0, _NOT_AGAIN
         self.overlooks_nothing = False
         self._scores.clear()
 
     def judge(self, task: Task[Any], dense: list[Any], agreed: list[Any], max_loss: float, full_ms: float) -> None:
-        """Judge the answers to a burst, by what its frames agree on, together with those to earlier bursts."""
+        """Judge the answers to a burst by the consensus on its frames, together with those to earlier bursts."""
         scores = [
             (score_at(task, decision, agreed, index), score_at(task, dense[index], agreed, index))
             for index, (decision, _) in self.answers.items()
@@ -209,7 +209,7 @@ class _Trial:
         self._scores.append(scores)
         all_scores = [each for of_burst in self._scores for each in of_burst]
         decided = sum(dense.total for _, dense in all_scores)
-        surely = loss_with_error(all_scores, errors=1 + 1 / len(self._scores))  # a first burst deceives most easily
+        surely = loss_with_error(all_scores, errors=1 + 1 / len(self._scores))  # a single burst misleads most easily
         self.booked = max(_LEAST, share_of(surely, max_loss))
         seems = share_of(loss_with_error(all_scores, errors=0.0), max_loss)
         kept_now = loss_with_error(scores, errors=0.0).within(max_loss)
@@ -218,13 +218,13 @@ class _Trial:
         self.is_fit = self.loses_little and is_faster and decided >= FEWEST_DECISIONS
         if self.is_fit:
             self._next_pause = _NOT_AGAIN
-        elif not (is_faster and (self.loses_little or is_open)):  # else it is tried on, until enough was decided
+        elif not (is_faster and (self.loses_little or is_open)):  # if not, the trial goes on until enough was decided
             self.pause, self._next_pause = self._next_pause, 2 * self._next_pause
             self._scores.clear()
 
 
 def loss_with_error(scores: list[tuple[Score, Score]], errors: float = 1.0) -> Loss:
-    """The loss, with so many of its standard errors, from (ours, dense) frame by frame."""
+    """Compute the loss plus so many of its standard errors, from (ours, dense) frame by frame."""
     ours, dense = (sum(each, Score()) for each in zip(*scores, strict=True))
     loss = Loss.of(ours, dense)
     whole = [(theirs.right - own.right, theirs.total) for own, theirs in scores]
@@ -235,7 +235,7 @@ def loss_with_error(scores: list[tuple[Score, Score]], errors: float = 1.0) -> L
 
 
 def share_of(loss: Loss, max_loss: float) -> float:
-    """The share of the promise that a loss uses up: whole or where things move, whichever is more; 0 to infinity."""
+    """Return the share of the promise that a loss uses up, 0 to infinity: whole or where things move, the larger."""
     worst = max(loss.whole, loss.moving / MOVING_ALLOWANCE, 0.0)
     return worst / max_loss if max_loss > 0 else (math.inf if worst else 0.0)
 

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The chain of cache maps: what one map leads from, and how the maps of skipped frames fold into one.
+"""The chain of cache maps: which frame each map leads from, and how the maps of skipped frames fold into one.
 
-A matcher compares every frame with what the frame before it left as reference, so its maps form a chain. Whoever holds
-a cache may skip frames (the latest frame wins); the maps in between then fold into one that leads from the cached frame
-to the one at hand. Where the chain has a gap, nothing may be reused.
+A matcher compares every frame with the reference that the frame before it left, so its maps form a chain. A node that
+holds a cache may skip frames (the latest frame wins); the maps in between then fold into one that leads from the cached
+frame to the one at hand. Where the chain has a gap, nothing may be reused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from cacheinf_ros.errors import CacheMapError
 from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
-"""Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
+"""The number of maps held at most, and so the longest fold.
+
+Over a longer gap little is reusable, and computing is cheaper.
+"""
 
 EMPTY = "the cache holds nothing"
 UNORDERED = "the stamps of images do not increase"
@@ -32,17 +35,17 @@ UNUSABLE = "a cache map contradicts itself, see the node's log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapUpdate:
-    """One cache map and its place in the chain. One that leads from itself or a later one is refused.
+    """One cache map and its place in the chain. A map that leads from itself or a later one raises CacheMapError.
 
     Attributes:
-        session: of the matcher; sequence numbers count within it.
-        sequence: of this map, from 1.
-        reference_sequence: of the map whose frame left the reference; 0 where there is no reference.
-        stamp_ns: of the frame.
-        reference_stamp_ns: of the last frame that went into the reference.
-        cache_map: from the reference to the frame.
-        matcher: which algorithm.
-        matching_ms: what it took.
+        session: the matcher's session; sequence numbers count within it.
+        sequence: the number of this map, from 1.
+        reference_sequence: the number of the map whose frame left the reference; 0 where there is no reference.
+        stamp_ns: the stamp of the frame.
+        reference_stamp_ns: the stamp of the last frame that went into the reference.
+        cache_map: what is reusable, from the reference to the frame.
+        matcher: the name of the algorithm.
+        matching_ms: how long matching took.
     """
 
     session: str
@@ -65,10 +68,10 @@ class MapUpdate:
 
 
 class Stream(Protocol):
-    """What :class:`MapSequencer` needs of a :class:`cacheinf_ros.matching.MatchingStream`."""
+    """The part of :class:`cacheinf_ros.matching.MatchingStream` that :class:`MapSequencer` needs."""
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
-        """Say what of this frame is reusable, and make it part of the reference."""
+        """Find what of this frame is reusable, and make it part of the reference."""
         ...
 
     def reset(self, reason: str) -> None:
@@ -77,7 +80,7 @@ class Stream(Protocol):
 
 
 class MapSequencer:
-    """Numbers the maps of a matching stream: the producer's end of the chain."""
+    """Numbers the maps of a matching stream: this is the producer's end of the chain."""
 
     def __init__(self, stream: Stream, session: str) -> None:
         self._stream = stream
@@ -87,7 +90,7 @@ class MapSequencer:
         self._last_stamp_ns = 0
 
     def link(self, image: NDArray[np.uint8], stamp_ns: int) -> MapUpdate:
-        """Match the next frame; uint8 [height, width, 3]. A stamp before the last one drops the reference."""
+        """Match the next frame, uint8 [height, width, 3]. A stamp before the last one drops the reference."""
         if stamp_ns < self._last_stamp_ns:
             self.reset("time went backwards")
         self._last_stamp_ns = stamp_ns
@@ -101,9 +104,9 @@ class MapSequencer:
         return self._reference
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
-        """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was.
+        """Return the map of a frame that cannot be matched: it reuses nothing, and the reference stays as it was.
 
-        In one block: nobody knows whether the frame is as large as it claims to be.
+        The map has a single block, as nobody knows whether the frame is as large as it claims to be.
         """
         return self._next(stamp_ns, CacheMap.nothing(image_size, max(image_size), reason), None)
 
@@ -130,7 +133,7 @@ class FoldedMap:
 
     Attributes:
         cache_map: from what the cache holds to the frame; None: compute everything.
-        gap: why the chain does not lead here from what the cache holds; empty where it does.
+        gap: why the chain does not lead from what the cache holds to the frame; empty where it does.
     """
 
     cache_map: CacheMap | None
@@ -142,7 +145,7 @@ class MapPath:
     """The maps that lead from what a cache holds to a frame.
 
     Attributes:
-        links: the earliest first; none where there is a gap.
+        links: the maps, the earliest first; none where there is a gap.
         gap: see :class:`FoldedMap`.
     """
 
@@ -150,10 +153,10 @@ class MapPath:
     gap: str = ""
 
     def folded(self, image_size: tuple[int, int]) -> FoldedMap:
-        """Make one map of them. That takes time by the pixel: not for who holds a lock.
+        """Fold the maps into one. This takes time for each pixel: do not call it while holding a lock.
 
         Args:
-            image_size: (height, width) of the frame, as it came: maps of another size say nothing of it, and anybody
+            image_size: (height, width) of the frame as it came. Maps of another size say nothing about it, and anybody
                 can send one that has a thousand times as many pixels.
         """
         if self.gap:
@@ -170,10 +173,10 @@ class MapPath:
 
 
 class CacheChain:
-    """Follows the maps from what a cache holds: the consumer's end of the chain."""
+    """Follows the maps from what a cache holds: this is the consumer's end of the chain."""
 
     def __init__(self, kept: int = MAPS_KEPT) -> None:
-        """``kept``: maps at most."""
+        """Begin with an empty cache; ``kept``: how many maps are held, at most."""
         self._kept = kept
         self._links: OrderedDict[int, MapUpdate] = OrderedDict()  # by sequence, of one session
         self._session = ""
@@ -181,7 +184,7 @@ class CacheChain:
         self._held_sequence: int | None = None
 
     def add(self, link: MapUpdate) -> None:
-        """Take a map from the matcher. A new session, or a stamp that is not later, voids the maps before it."""
+        """Add a map from the matcher. A new session, or a stamp that is not later, discards the maps before it."""
         last = next(reversed(self._links.values()), None)
         if link.session != self._session or (last is not None and link.stamp_ns <= last.stamp_ns):
             self._links.clear()
@@ -194,12 +197,12 @@ class CacheChain:
             self._links.popitem(last=False)
 
     def find(self, stamp_ns: int) -> MapUpdate | None:
-        """The map of the frame with this stamp, if it is here."""
+        """Return the map of the frame with this stamp; None where it is not here."""
         return next((link for link in reversed(self._links.values()) if link.stamp_ns == stamp_ns), None)
 
     @property
     def stamps(self) -> set[int]:
-        """When the frames were taken whose maps are here."""
+        """The stamps of the frames whose maps are here."""
         return {link.stamp_ns for link in self._links.values()}
 
     def path(self, stamp_ns: int) -> MapPath:
@@ -218,7 +221,7 @@ class CacheChain:
         return MapPath(links=tuple(reversed(links)))
 
     def mark_cached(self, stamp_ns: int) -> None:
-        """The cache now holds the frame with this stamp: maps up to its own are done with."""
+        """Note that the cache now holds the frame with this stamp; maps up to its own are dropped."""
         link = self.find(stamp_ns)
         self._held_stamp_ns = stamp_ns
         self._held_sequence = link.sequence if link else None
@@ -227,11 +230,11 @@ class CacheChain:
                 del self._links[sequence]
 
     def invalidate(self) -> None:
-        """The cache holds nothing any more."""
+        """Note that the cache holds nothing any more."""
         self._held_stamp_ns = self._held_sequence = None
 
     def invalidate_from(self, stamp_ns: int) -> None:
-        """Time went back to ``stamp_ns``: the cache holds nothing, and later maps belong to frames of before."""
+        """Empty the cache, as time went back to ``stamp_ns``, and drop later maps: they belong to earlier frames."""
         self.invalidate()
         for sequence in [s for s, link in self._links.items() if link.stamp_ns > stamp_ns]:
             del self._links[sequence]

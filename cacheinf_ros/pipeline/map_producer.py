@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matching frame by frame, with maps that are numbered and timed."""
+"""Matches frame by frame, and numbers and times the maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.map_chain import MapSequencer, MapUpdate
 
 _MS_PER_S = 1e3
-_REMEMBERED = 16  # frames between matching and computing, at most
+_REMEMBERED = 16  # frames that may be between matching and computing
 
 
 UNWANTED = "frames are computed without the cache, which is faster"
@@ -24,7 +24,7 @@ UNWANTED = "frames are computed without the cache, which is faster"
 class MapProducer:
     """A matching stream whose configuration may change between frames, with its maps numbered and timed.
 
-    Where the model runs in the same process, the choice of matchers goes by how long it really takes.
+    Where the model runs in the same process, matchers are chosen by the time that it really takes.
     """
 
     def __init__(self, config: MatchingConfig) -> None:
@@ -42,18 +42,18 @@ class MapProducer:
         mode: Mode = Mode.EXACT,
         dense_ms: float = 0.0,
     ) -> MapUpdate:
-        """The map of the next frame.
+        """Return the map of the next frame.
 
         Args:
             image: uint8 [height, width, 3], BGR.
-            stamp_ns: of the frame.
-            config: a new one holds from this frame on.
-            mode: of the engine that the map is for; where nobody knows, what every mode can follow.
-            dense_ms: what computing everything takes, 0 where that is not known; the configuration's goes first.
+            stamp_ns: the stamp of the frame.
+            config: the configuration, which applies from this frame on.
+            mode: the mode of the engine that the map is for; where that is not known, exact, whose maps all can use.
+            dense_ms: the time of computing everything, 0 where that is not known; the configuration's takes precedence.
         """
         config = usable(config, mode)
         if (config, dense_ms) != self._asked:
-            # not checked like what a user sets: it is measured
+            # model_copy does not validate: the value is measured, not set by a user
             self._stream.reconfigure(config if config.dense_ms else config.model_copy(update={"dense_ms": dense_ms}))
             self._asked = config, dense_ms
         start = time.perf_counter()
@@ -65,14 +65,14 @@ class MapProducer:
         return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
 
     def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
-        """What computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. From any thread."""
+        """Learn what computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. Thread-safe."""
         self._stream.learn(self._choices.get(stamp_ns), computed_share, computing_ms)
 
     def unwanted(self, stamp_ns: int, image_size: tuple[int, int]) -> MapUpdate:
-        """The map of a frame of which nobody wants one; the next that is wanted begins anew."""
+        """Return an empty map for a frame that needs none, and drop the reference: the next wanted map begins anew."""
         self._linker.reset(UNWANTED)
         return self._linker.unreadable(stamp_ns, image_size, UNWANTED)
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
-        """The map of a frame that cannot be read."""
+        """Return the map of a frame that cannot be read."""
         return self._linker.unreadable(stamp_ns, image_size, reason)

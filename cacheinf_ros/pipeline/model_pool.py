@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models that several streams of one process run, each loaded once."""
+"""Models that several streams of one process run, each loaded only once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cacheinf_ros.pipeline.runner import open_model
 
 
 class ModelPool:
-    """Keeps a model as long as somebody runs it; engines of one model share its weights."""
+    """Keeps a model as long as any stream runs it; engines of one model share its weights."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._models: WeakValueDictionary[ModelConfig, Model] = WeakValueDictionary()
 
     def open(self, config: ModelConfig) -> Model:
-        """The configured model; fails as :func:`open_model` does."""
+        """Return the configured model; raises what :func:`open_model` raises."""
         with self._lock:
             model = self._models.get(config)
             if model is None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the nodes can be told, beside the configurations of the parts that they run."""
+"""The parameters of the nodes that do not belong to the parts that they run."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 
 
 class ImageTransport(Enum):
-    """Type of the image topic: ``sensor_msgs/Image`` or ``sensor_msgs/CompressedImage``."""
+    """The type of the image topic: ``sensor_msgs/Image`` or ``sensor_msgs/CompressedImage``."""
 
     RAW = "raw"
     COMPRESSED = "compressed"
 
 
 class Reliability(Enum):
-    """Reliability of the subscription to images."""
+    """The QoS reliability of the subscription to images."""
 
     AUTO = "auto"
-    """Reliable where all publishers are, else best effort."""
+    """Reliable where all publishers are reliable, otherwise best effort."""
     RELIABLE = "reliable"
-    """Loses nothing, and receives nothing from best-effort publishers."""
+    """Loses no frame, and receives nothing from best-effort publishers."""
     BEST_EFFORT = "best_effort"
     """Receives from every publisher, and may lose frames."""
 
 
 class Outputs(Enum):
-    """What a result carries of the model's outputs."""
+    """Which of the model's outputs a result carries."""
 
     DECODED = "decoded"
     """Classes and boxes, and the raw tensors only where there is no decoder for them."""
     ALL = "all"
-    """The raw tensors too."""
+    """Classes, boxes and the raw tensors."""
 
 
 class StampSource(Enum):
-    """Where a replayed image's stamp comes from."""
+    """The source of a replayed image's stamp."""
 
     CLOCK = "clock"
     SOURCE = "source"
 
 
 class WatchConfig(Config):
-    """When a node reports itself as slow or stuck in /diagnostics."""
+    """The limits beyond which a node reports itself as slow or stuck in /diagnostics."""
 
     group = "diagnostics"
 
@@ -61,7 +61,7 @@ class WatchConfig(Config):
 
 
 class LifecycleConfig(Config):
-    """Who wakes a node."""
+    """Whether a node activates itself."""
 
     autostart: bool = unlisted(
         True, "configure and activate the node when it starts; false: `ros2 lifecycle set` or ~/enable does that"
@@ -69,7 +69,7 @@ class LifecycleConfig(Config):
 
 
 class ImageConfig(Config):
-    """The camera's topic."""
+    """The topic of the camera's images."""
 
     image_topic: str = parameter(
         "camera/image", "the camera's images; '/compressed' is appended for compressed transport"
@@ -85,7 +85,7 @@ class ImageConfig(Config):
 
 
 class PairingConfig(Config):
-    """How the inference node waits for cache maps."""
+    """How long the inference node waits for cache maps."""
 
     map_timeout_ms: float = unlisted(
         200.0, "time after which a frame is computed without its cache map, ms", low=0.0, high=60_000.0
@@ -115,7 +115,7 @@ class ModelConfig(Config):
 
 
 class AnswerConfig(Config):
-    """Which of the model's answers are reported."""
+    """The selection of the model's answers that are reported."""
 
     score_threshold: float = parameter(
         0.0,
@@ -138,7 +138,7 @@ class AnswerConfig(Config):
 
 
 class ResultConfig(Config):
-    """The topics of results."""
+    """The topic of results, and what they carry."""
 
     result_topic: str = parameter("~/result", "results, one per accepted image")
     outputs: Outputs = parameter(
@@ -152,7 +152,7 @@ class ResultConfig(Config):
 
 
 class ServerTopicsConfig(Config):
-    """The topics between inference and server."""
+    """The topics between inference nodes and the server."""
 
     group = "server"
 
@@ -161,7 +161,7 @@ class ServerTopicsConfig(Config):
 
 
 class LimitConfig(Config):
-    """A link that is made slower than it is."""
+    """A limit that makes the link slower than it is."""
 
     group = "server"
 
@@ -193,7 +193,7 @@ class SharingConfig(Config):
 
 
 class UseServerConfig(SharingConfig):
-    """Whether the inference node uses a server, and how."""
+    """Whether and how the inference node uses a server."""
 
     use_server: bool = parameter(
         False,
@@ -203,7 +203,7 @@ class UseServerConfig(SharingConfig):
 
 
 class ServerConfig(Config):
-    """The server's own limits."""
+    """The limits that the server sets itself."""
 
     group = "server"
 
@@ -236,7 +236,7 @@ class ServerConfig(Config):
 
 
 class ReplayConfig(Config):
-    """What to publish as a camera, and how fast."""
+    """What the replay node publishes as a camera, and how fast."""
 
     source: str = parameter("scene:handheld", "a video, a bag, a folder of images, or scene:NAME")
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)

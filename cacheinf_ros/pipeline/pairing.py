@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which frame to work on next: images waiting for their cache maps, and queues in which the latest frame wins.
+"""Chooses the frame to work on next: images wait for their cache maps, and in queues the latest frame wins.
 
-No ROS, no clock and no thread in here: time is an argument, so that loss, reordering and silence are plain unit tests.
+There is no ROS, no clock and no thread in here: time is an argument, so that loss, reordering and silence can be tested
+by plain unit tests.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from cacheinf_ros.pipeline.map_chain import EMPTY, MAPS_KEPT, UNORDERED, CacheCh
 T = TypeVar("T")
 
 WAITING_FRAMES = 8
-"""Frames that wait for their map at most: a matcher slower than the camera is still kept up with."""
+"""The number of frames that wait for their maps, at most: enough for a matcher that is slower than the camera."""
 
 
 class LatestQueue(Generic[T]):
-    """Keeps the latest frames; the oldest is dropped where there are too many."""
+    """A queue of the latest frames; the oldest is dropped where there are too many."""
 
     def __init__(self, size: int, is_open: Callable[[], bool] = lambda: True) -> None:
-        """``is_open``: whether a frame may be taken now."""
+        """Begin empty; ``size``: how many frames may wait, ``is_open``: tells whether a frame may be taken now."""
         self._items: deque[T] = deque()
         self._size = size
         self._is_open = is_open
@@ -38,20 +39,20 @@ class LatestQueue(Generic[T]):
             self.dropped += 1
 
     def take(self, now_ns: int) -> T | None:
-        """The frame to work on, if any."""
+        """Return the frame to work on, and remove it; None where there is none or none may be taken."""
         return self._items.popleft() if self._items and self._is_open() else None
 
     @property
     def waiting(self) -> int:
-        """How many are there to be taken."""
+        """The number of frames that wait."""
         return len(self._items)
 
     def deadline_ns(self) -> int | None:
-        """When :meth:`take` may answer otherwise without a new frame: never."""
+        """Return None: there is no time from which :meth:`take` would answer otherwise without a new frame."""
         return None
 
     def drop_all(self) -> None:
-        """Drop the frames that are there."""
+        """Drop all frames that wait."""
         self.dropped += len(self._items)
         self._items.clear()
 
@@ -66,13 +67,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired(Generic[T]):
-    """A frame to run, and what of the cache is reusable for it.
+    """A frame to run, with the maps that lead to it.
 
     Attributes:
         frame: what was given to :meth:`FramePairing.add_frame`.
-        stamp_ns: of the frame.
-        path: leads to it from what the cache holds.
-        timed_out: whether the map was waited for in vain.
+        stamp_ns: the stamp of the frame.
+        path: the maps from what the cache holds to the frame.
+        timed_out: whether the frame's map did not arrive in time.
     """
 
     frame: T
@@ -86,12 +87,12 @@ class _Waiting(Generic[T]):
     frame: T
     stamp_ns: int
     since_ns: int
-    epoch: int  # how often time had gone backwards
+    epoch: int  # how often time had gone backwards before this frame
     is_unordered: bool  # time went backwards, or stood still, at this frame and at the one before it
 
 
 class FramePairing(Generic[T]):
-    """Pairs frames with cache maps by stamp; of those that are ready, the latest ``queue_size`` are kept."""
+    """Pairs frames with cache maps by stamp; of the frames that are ready, the latest ``queue_size`` are kept."""
 
     def __init__(self, *, map_timeout_ns: int, queue_size: int = 1) -> None:
         self.chain = CacheChain(max(MAPS_KEPT, 2 * queue_size))
@@ -99,13 +100,13 @@ class FramePairing(Generic[T]):
         self._map_timeout_ns = map_timeout_ns
         self._queue_size = queue_size
         self._frames: deque[_Waiting[T]] = deque()
-        self._maps_silent = False  # the last wait was in vain, and no map has come since
+        self._maps_silent = False  # the last wait timed out, and no map has come since
         self._epoch = self._taken_epoch = 0
         self._last_stamp_ns: int | None = None
-        self._not_after = 0  # how many frames in a row were not after the one before them
+        self._not_after = 0  # consecutive frames whose stamps were not after the one before
 
     def add_frame(self, frame: T, stamp_ns: int, now_ns: int) -> None:
-        """Take a frame; one whose stamp is not after the last one's says that time went backwards."""
+        """Add a frame; a stamp that is not after the last one's means that time went backwards."""
         if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
             self._epoch += 1
             self._not_after += 1
@@ -119,18 +120,18 @@ class FramePairing(Generic[T]):
                 stamp_ns=stamp_ns,
                 since_ns=now_ns,
                 epoch=self._epoch,
-                is_unordered=self._not_after > 1,  # a bag that loops goes on in order
+                is_unordered=self._not_after > 1,  # a looping bag jumps back once, then goes on in order
             )
         )
         self._drop(len(self._frames) - max(WAITING_FRAMES, self._queue_size))
 
     def add_map(self, link: MapUpdate) -> None:
-        """Take a cache map."""
+        """Add a cache map."""
         self._maps_silent = False
         self.chain.add(link)
 
     def take(self, now_ns: int) -> Paired[T] | None:
-        """The frame to run now, if one has its map or has waited long enough for it.
+        """Return the frame to run now; None where none has its map or has waited long enough for it.
 
         A frame older than one that has its map will not get its own any more.
         """
@@ -151,15 +152,15 @@ class FramePairing(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many frames are there, with or without a map."""
+        """The number of frames that wait, with or without a map."""
         return len(self._frames)
 
     def deadline_ns(self) -> int | None:
-        """When the first frame that waits will have waited long enough."""
+        """Return when the first waiting frame will have waited long enough; None where none waits."""
         return self._frames[0].since_ns + self._map_timeout_ns if self._frames else None
 
     def drop_all(self) -> None:
-        """Drop the frames that are there."""
+        """Drop all frames that wait."""
         self._drop(len(self._frames))
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:

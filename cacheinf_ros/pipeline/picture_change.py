@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How much a picture changed since the last answer was computed, seen from afar: a tenth of a millisecond's work."""
+"""Measures how much a picture has changed since the last answer, on thumbnails: this takes a tenth of a millisecond."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class Change:
     """How two pictures differ, in grey levels.
 
     Attributes:
-        largest: in the place that differs most: something small that moves or comes.
-        mean: all over the picture: the camera moves, the light changes.
+        largest: the difference in the place that differs most: large where something small moves or appears.
+        mean: the mean over the picture: large where the camera moves or the light changes.
     """
 
     largest: float
     mean: float
 
     def within(self, limit: Change) -> bool:
-        """Whether both figures are at most those of a limit."""
+        """Tell whether both figures are at most those of a limit."""
         return self.largest <= limit.largest and self.mean <= limit.mean
 
 
 class ChangeMeter:
-    """Compares pictures at a quarter of the model's size. For one thread at a time."""
+    """Compares pictures at a quarter of the size of the model's input, or less. For one thread at a time."""
 
     def __init__(self, input_size: tuple[int, int]) -> None:
-        """``input_size``: (height, width) of the model's input."""
+        """Choose the thumbnail's size; ``input_size``: (height, width) of the model's input."""
         shrink = max(_SHRINK, max(input_size) / _LONGEST_SIDE)
         height, width = self._size = (
             max(_LEAST_SIDE, round(input_size[0] / shrink)),
@@ -50,7 +50,7 @@ class ChangeMeter:
         self._samples = np.empty((2, width), np.int64)
 
     def thumbnail(self, image: Image) -> Image:
-        """uint8 [h, w, 3], the picture made small; four pixels of the frame for each, however large it is.
+        """Shrink a picture to uint8 [h, w, 3]; each pixel averages four of the frame's, however large that is.
 
         Args:
             image: uint8 [height, width, 3].
@@ -65,15 +65,15 @@ class ChangeMeter:
         return small.reshape(height, width, CHANNELS)
 
     def between(self, before: Image, now: Image) -> Change:
-        """Compare two thumbnails."""
+        """Return how two thumbnails differ."""
         return self.compare(before, now)[0]
 
     def compare(self, before: Image, now: Image) -> tuple[Change, NDArray[np.uint8]]:
         """Compare two thumbnails, averaged over 5 x 5 places.
 
         Returns:
-            how they differ; and place by place, uint8 [h, w], in the color that differs most, valid until the next
-            call.
+            how they differ, and the difference place by place, uint8 [h, w], in the colour channel that differs most;
+            it is valid until the next call.
         """
         height = self._size[0]
         compare((before.reshape(height, -1), now.reshape(height, -1)), self._scratch, self._places, self._figures)

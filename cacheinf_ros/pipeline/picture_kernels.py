@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled inner loops of looking at a picture from afar: a frame is looked at before anything else is done for it.
+"""The compiled inner loops that compare thumbnails, which happens before anything else is done for a frame.
 
-OpenCV's functions for the same take three times as long, next to all of it for a dozen calls whose code is not in the
+OpenCV's functions for this take three times as long, nearly all of it for a dozen calls whose code is not in the
 processor's cache when a frame arrives. Pictures are uint8 [height, width * channels].
 """
 
@@ -16,9 +16,9 @@ from cacheinf_ros.jit import BYTES, FLOAT, FLOATS, IMAGES, INT, Array, kernel
 
 CHANNELS = 3
 RADIUS = 2
-"""Differences are averaged in a window of 5 x 5, which ``compare`` writes out.
+"""The radius of the window of 5 x 5 in which differences are averaged; ``compare`` has its sums unrolled.
 
-Noise of sensor and codec goes, an object of 20 pixels of the model's input stays.
+This removes noise of sensor and codec, and keeps an object of 20 pixels of the model's input.
 """
 AROUND = 8  # places on each side: what moved there lately may well move here
 BORDER = RADIUS * CHANNELS
@@ -29,10 +29,10 @@ Pictures: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 @kernel(Array("uint8", 2), INDICES, BYTES)
 def shrink(image: NDArray[np.uint8], samples: NDArray[np.int64], small: NDArray[np.uint8]) -> None:
-    """Sample an image on a grid of twice the small one's size, and average four samples each.
+    """Sample an image on a grid of twice the small one's size, and average each group of four samples.
 
     Args:
-        samples: int64 [2, columns], where in a row of the image the left and the right samples begin.
+        samples: int64 [2, columns]: where in a row of the image the left and the right samples begin.
     """
     height, rows, columns = image.shape[0], small.shape[0], samples.shape[1]
     for row in range(rows):
@@ -47,7 +47,7 @@ def shrink(image: NDArray[np.uint8], samples: NDArray[np.int64], small: NDArray[
 
 @kernel()
 def add_row(pictures: Pictures, row: int, sign: int, sums: NDArray[np.int32]) -> None:
-    """Add the differences of one row, or take them off; rows beyond the border are mirrored at the last one."""
+    """Add the differences of one row to the sums, or subtract them; rows beyond the border are mirrored."""
     before, now = pictures
     height, length = before.shape
     row = -row if row < 0 else 2 * height - 2 - row if row >= height else row
@@ -59,7 +59,7 @@ def add_row(pictures: Pictures, row: int, sign: int, sums: NDArray[np.int32]) ->
 
 @kernel()
 def mirror_border(sums: NDArray[np.int32]) -> None:
-    """Fill the columns beyond the border, mirrored at the last one."""
+    """Fill the columns beyond the border by mirroring at the last column."""
     end = len(sums) - BORDER
     for step in range(RADIUS):
         for channel in range(CHANNELS):
@@ -71,13 +71,13 @@ def mirror_border(sums: NDArray[np.int32]) -> None:
 def compare(
     pictures: Pictures, scratch: NDArray[np.int32], places: NDArray[np.uint8], figures: NDArray[np.float64]
 ) -> None:
-    """Differences of two pictures, averaged in a window around each place.
+    """Compute the differences of two pictures, averaged in a window around each place.
 
     Args:
-        pictures: of one shape, [height, width * 3], each side longer than the window.
+        pictures: two of one shape, [height, width * 3], each side longer than the window.
         scratch: int32 [2, (width + 2 * RADIUS) * 3], overwritten.
-        places: uint8 [height, width], becomes the difference in the channel that differs most.
-        figures: float64 [1, 2], becomes the largest difference, and the mean.
+        places: uint8 [height, width], receives the difference in the channel that differs most.
+        figures: float64 [1, 2], receives the largest difference, and the mean.
     """
     height, length = pictures[0].shape
     sums, means = scratch[0], scratch[1]
@@ -105,7 +105,7 @@ def compare(
 
 @kernel()
 def is_more(change: int, lately: NDArray[np.float32], row: int, column: int) -> bool:
-    """Whether a place changes by more than all around it did lately."""
+    """Tell whether a place changes by more than every place around it did lately."""
     height, width = lately.shape
     for other in range(max(0, row - AROUND), min(height, row + AROUND + 1)):
         for beside in range(max(0, column - AROUND), min(width, column + AROUND + 1)):
@@ -116,14 +116,14 @@ def is_more(change: int, lately: NDArray[np.float32], row: int, column: int) -> 
 
 @kernel(BYTES, Array("float32", 2, writable=True), INT, INT, FLOAT, returns=INT)
 def see(places: NDArray[np.uint8], lately: NDArray[np.float32], noticed: int, most: int, decay: float) -> int:
-    """Whether any place changes by more than all around it did lately, 0 or 1; then remember these changes.
+    """Tell whether any place changes by more than all around it did lately, 0 or 1; then remember these changes.
 
     Args:
-        places: uint8 [height, width], by how much each differs.
-        lately: float32 [height, width], what is remembered.
-        noticed: what a place must differ by.
-        most: places that may; where more do, the whole picture changes, and no place is new.
-        decay: factor of what is remembered.
+        places: uint8 [height, width], by how much each place differs.
+        lately: float32 [height, width], the remembered changes.
+        noticed: the difference above which a place counts.
+        most: how many places may count; where more do, the whole picture changes, and no place is new.
+        decay: the factor that is applied to the remembered changes.
     """
     height, width = places.shape
     count = 0

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Waiting for something that another process or thread does."""
+"""Waits for something that another process or thread does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What diagnostics say of bounded mode: who computes its frames, what is lost, and what may be held."""
+"""The texts of diagnostics about bounded mode: what computes its frames, what is lost, and what may be held."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 
 
 def backend_text(best: DenseBackend, lower: LowerPrecision) -> str:
-    """Who computes frames between bursts.
+    """Describe what computes the frames between bursts.
 
     Args:
-        best: of float32.
-        lower: those of lower precision.
+        best: the fastest float32 backend.
+        lower: the backends of lower precision.
     """
     full = f"{best.name}, {best.milliseconds:.1f} ms"
     if lower.chosen is not None:
@@ -24,11 +24,11 @@ def backend_text(best: DenseBackend, lower: LowerPrecision) -> str:
 
 
 def loss_text(report: LossReport, allowed: float, max_loss: float) -> str:
-    """What a burst showed to be lost by holding answers.
+    """Describe the loss by held answers that a burst showed.
 
     Args:
-        allowed: of that, by which it was judged.
-        max_loss: what is promised: engine and precision may use some of it up.
+        allowed: the part of the promise that the burst was judged by.
+        max_loss: the whole promise, a part of which the engine or a lower precision may use up.
     """
     measured, uncertain = report.measured, report.uncertain
     asked = f"{max_loss:g} asked" if allowed == max_loss else f"{allowed:g} left for holding, of {max_loss:g} asked"
@@ -39,7 +39,7 @@ def loss_text(report: LossReport, allowed: float, max_loss: float) -> str:
 
 
 def limits_text(holding: Holding, scale: float) -> str:
-    """How much may change until an answer is no longer held; ``scale``: what surprises leave of that."""
+    """Describe how much may change until an answer is no longer held; ``scale``: the factor from surprises."""
     limit = holding.limit
     if limit is None:
         return "nothing is held"

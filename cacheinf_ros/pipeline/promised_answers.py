@@ -1,13 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bounded mode: of all ways to answer a frame, the fastest that keeps the promise about decisions.
+"""Bounded mode: among all ways to answer a frame, it takes the fastest that keeps the promise about decisions.
 
-An answer is held while it stands; else it is computed, by the cached engine where its own answers were seen to lose
-little and to take less time, and densely where not (:mod:`cacheinf_ros.pipeline.dense_stream`). Bursts of dense frames
-in float32, of the same camera, show what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is
-prepared, every frame is computed completely by the engine.
+An answer is held while it stands. Otherwise it is computed: by the cached engine, where that was seen to lose little
+and to take less time, else densely (:mod:`cacheinf_ros.pipeline.dense_stream`). Bursts of dense frames in float32, from
+the same camera, show what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, the
+engine computes every frame completely.
 
-No answer waits for being judged, nor for what is tried on its frame: that is done when no frame waits, or before the
-next one.
+No answer waits for being judged, nor for trials on its frame: that is done when no frame waits, or before the next one.
 """
 
 from __future__ import annotations
@@ -36,31 +35,31 @@ from cacheinf_ros.pipeline.promise_notes import limits_text, loss_text
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
-_BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
-_STALE = 2  # bursts since a trial: what it found may hold no more
-_MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
+_BURSTS_SHARE = 0.1  # share of computing time that judging may add, as long as most frames are computed
+_STALE = 2  # bursts since a trial after which its findings may no longer hold
+_MOST_PIXELS = 32_768  # of class maps: enough to resolve a hundredth
 
 
 class PromisedAnswers:
-    """One stream's answers within a promise. For one thread at a time.
+    """Answers the frames of one stream within a promise. For one thread at a time.
 
     Between one :meth:`run` and whatever is asked of it next, :meth:`finish` is to be called.
 
     Attributes:
-        trial: of the engine: whether it computes frames between bursts. There is one for it alone and one for it with a
-            server: what the one has found out stays while the other is in use.
-        decoded: what the user gets of the last frame that was computed, where judging it has found that too.
+        trial: the engine's trial: whether it computes frames between bursts. There is one for the engine alone and one
+            for it with a server: the findings of each stay while the other is in use.
+        decoded: the decoded answer to the last computed frame, where judging has decoded it already; else None.
     """
 
     def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
-        """Begin to prepare dense backends.
+        """Begin to prepare dense backends in the background.
 
         Args:
-            note: takes names and texts for diagnostics.
+            note: takes the name and text of a diagnostics entry.
         """
         self._trials = {has_server: EngineTrial(has_server=has_server) for has_server in (False, True)}
         self.trial = self._trials[False]
-        self._judged = {False: 0, True: 0}  # at which burst
+        self._judged = {False: 0, True: 0}  # number of the burst at which each trial was judged
         self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
@@ -70,7 +69,7 @@ class PromisedAnswers:
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._looks = LookingCost()
-        self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
+        self._burst_ms = 0.0  # time of judging in this burst, and of trying lower precisions
         self._unjudged: Callable[[], object] | None = None  # what is left to do about the last frame
         self._dense = DenseStream(model, config, note)
 
@@ -79,26 +78,26 @@ class PromisedAnswers:
         self._dense.wait()
 
     def close(self) -> None:
-        """End what is being prepared in a process of its own, and wait a moment for that."""
+        """Stop the quantisation, which runs in a process of its own, and wait for that at most half a second."""
         self._dense.close()
 
     @property
     def wants_maps(self) -> bool:
-        """Whether cache maps are any use for the next frame."""
+        """Whether cache maps are of any use for the next frame."""
         in_burst = self._holder is None or self._holder.wants_dense
         by_engine = self.trial.way is Way.CACHED or (in_burst and self.trial.is_on)
         return self._max_loss > 0 and self.trial.reuses and by_engine
 
     @property
     def measured(self) -> Loss | None:
-        """The loss that the last burst showed; None before there was one."""
+        """The loss that the last burst showed; None before the first."""
         report = None if self._holder is None else self._holder.report
         return None if report is None else report.measured
 
     def configure(self, config: EngineConfig) -> None:
-        """Take over the promise."""
+        """Take over the promise from a new configuration."""
         if (config.max_loss > 0) != (self._max_loss > 0):
-            self.lost()  # answers without a promise are none that the holder knows of
+            self.lost()  # the holder does not know answers without a promise
         if config.max_loss != self._max_loss:
             self._dense.withdraw()
         if config.max_loss < self._max_loss:
@@ -111,7 +110,7 @@ class PromisedAnswers:
             self._holder.promise(self._room)
 
     def select(self, selection: Selection) -> None:
-        """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
+        """Judge answers by the selection that the user gets; findings about other decisions are forgotten."""
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             self._dense.forget()
@@ -120,7 +119,7 @@ class PromisedAnswers:
                 trial.start_anew()
 
     def stands(self, image: Image) -> bool:
-        """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
+        """Tell whether the last answer stands for the next frame, uint8 [height, width, 3]."""
         if self._holder is None and self._dense.photographs is not None:
             self._task = judging_task(self._model, self._dense.photographs, _MOST_PIXELS, self._selection)
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
@@ -136,7 +135,7 @@ class PromisedAnswers:
         return stands
 
     def lost(self) -> None:
-        """There is no last answer any more: a frame failed, or time went back; the engine's cache is to be empty."""
+        """Forget the last answer, as a frame failed or time went back; the caller empties the engine's cache."""
         self._unjudged = None
         self._burst_ms = 0.0
         self._dense.lost()
@@ -146,9 +145,9 @@ class PromisedAnswers:
             self._holder.lost()
 
     def meet(self, *, has_server: bool) -> None:
-        """Note whether a server may compute a part of the next frame; look soon what that is worth, if it is not known.
+        """Note whether a server may compute a part of the next frame; if its worth is not known, have a burst soon.
 
-        Sessions come and go: whoever forgot each time what was found out would hardly ever know anything.
+        Sessions come and go: if findings were forgotten each time, hardly anything would ever be known.
         """
         left, trial = self.trial, self._trials[has_server]
         if trial is left:
@@ -164,7 +163,7 @@ class PromisedAnswers:
         self._holder.promise(self._room)
 
     def engine_changed(self) -> None:
-        """Try the engine in the next burst: what was found out about it counts no more."""
+        """Try the engine in the next burst, because findings about it no longer hold."""
         for trial in self._trials.values():
             trial.start_anew()
 
@@ -176,8 +175,8 @@ class PromisedAnswers:
         Args:
             image: uint8 [height, width, 3], BGR; it must not change until :meth:`finish`.
             cache_map: what of the engine's cache is reusable; None: nothing is known.
-            matching_ms: what it took to find out.
-            peer: the server that may compute a part of it.
+            matching_ms: how long matching took.
+            peer: the server that may compute a part of the frame; None: there is none.
         """
         self.decoded = None
         if self._holder is None or self._task is None:
@@ -202,7 +201,7 @@ class PromisedAnswers:
     def finish(self) -> None:
         """Judge the last answer, and try other ways on its frame: when no frame waits, or before the next one.
 
-        Whatever fails is logged, and forgotten with all that was cached.
+        A failure is logged, and then everything that is cached is dropped.
         """
         unjudged, self._unjudged = self._unjudged, None
         if unjudged is None:
@@ -219,7 +218,7 @@ class PromisedAnswers:
     ) -> EngineResult:
         """Answer densely, by the backends in turn; the engine runs beside them where it is on trial.
 
-        It runs behind the answer unless it is to go first, or shares the frame with a server.
+        The engine runs after the answer unless it is to go first, or shares the frame with a server.
         """
         assert self._holder is not None
         assert self._task is not None
@@ -257,11 +256,11 @@ class PromisedAnswers:
         return result
 
     def _judge_frame(self, image: Image, decision: Any, by_engine: EngineResult | None) -> None:
-        """Judge a frame of a burst, and at its end all of it.
+        """Judge a frame of a burst, and after the last frame the whole burst.
 
         Args:
-            decision: of dense execution.
-            by_engine: the engine's answer, where it ran beside it.
+            decision: what dense execution decides.
+            by_engine: the engine's answer, where it ran beside dense execution.
         """
         assert self._holder is not None
         assert self._task is not None
@@ -278,7 +277,7 @@ class PromisedAnswers:
             self._burst_ms = 0.0
 
     def _reader(self, image: Image) -> Reader:
-        """What tells what an answer to this frame decides; boxes are decoded once, for the user as well."""
+        """Return a function that reads what an answer to this frame decides; boxes are decoded once for all uses."""
         task, size = self._task, (image.shape[0], image.shape[1])
         if not isinstance(task, BoxDecisions):
             return self._unpublished_reader(image)
@@ -291,16 +290,16 @@ class PromisedAnswers:
         return read
 
     def _unpublished_reader(self, image: Image) -> Reader:
-        """Like :meth:`_reader`, for answers that the user does not get."""
+        """Return such a reader for answers that the user does not get."""
         task, size = self._task, (image.shape[0], image.shape[1])
         assert task is not None
         return lambda answer: task.read(answer.outputs, size, answer.motion)
 
     def _judge(self, report: LossReport) -> None:
-        """Choose backend and way until the next burst."""
+        """Choose at the end of a burst how frames are computed until the next one."""
         assert self._task is not None
         assert self._holder is not None
-        allowed = self._holder.max_loss  # by which the burst was judged
+        allowed = self._holder.max_loss  # the promise that the burst was judged by
         self._looks.forget()
         self._dense.judge(self._task, self._max_loss, kept=report.kept)
         if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
@@ -317,5 +316,5 @@ class PromisedAnswers:
 
     @property
     def _room(self) -> float:
-        """What holding answers may cost."""
+        """The loss that holding answers may cause."""
         return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._dense.booked))

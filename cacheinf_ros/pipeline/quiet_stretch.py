@@ -1,20 +1,20 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Stretches in which nothing is to be seen: there a lower precision looks whether that is still so.
+"""Detects stretches in which nothing is to be seen: there a lower precision watches whether that is still so.
 
-What a lower precision loses shows on things, so that an empty room says nothing of it
+What a lower precision loses shows on objects, so an empty room says nothing about its loss
 (:mod:`cacheinf_ros.pipeline.lower_precision`). But there it need not decide anything: as soon as it sees as little as a
-box that counts in part, that frame is computed in float32, and so are those after it.
+box that counts in part, that frame and those after it are computed in float32.
 """
 
 from __future__ import annotations
 
-_ENOUGH = 4  # frames in a row that show nothing, until a stretch begins
-_MOST = 64
-_SHORT = 8  # frames of a stretch that did not pay: its last frame was computed twice
+_ENOUGH = 4  # consecutive frames that show nothing, until a stretch begins
+_MOST = 64  # of them at most, as short stretches double the number
+_SHORT = 8  # frames: a shorter stretch did not pay, as its last frame was computed twice
 
 
 class QuietStretch:
-    """Says whether it is quiet. For one thread at a time.
+    """Tells whether nothing has been seen for a while. For one thread at a time.
 
     Attributes:
         is_on: whether nothing was seen for long enough.
@@ -26,7 +26,7 @@ class QuietStretch:
         self._enough = _ENOUGH
 
     def computed(self, *, is_empty: bool) -> None:
-        """A frame was computed; ``is_empty``: nothing was seen in it, in whatever precision."""
+        """Note that a frame was computed; ``is_empty``: nothing was seen in it, in whatever precision."""
         if is_empty:
             self._frames += 1
             self.is_on = self._frames >= self._enough
@@ -37,5 +37,5 @@ class QuietStretch:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: what was seen is not known."""
+        """End the stretch, and count anew."""
         self.is_on, self._frames = False, 0

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How exactly a loss is known from a number of frames."""
+"""Estimates how exactly a loss is known from a number of frames."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def ratio_error(parts: NDArray[np.float64], totals: NDArray[np.float64]) -> NDAr
     """Estimate the standard error of a ratio of two sums over frames, as if frames were independent.
 
     Args:
-        parts: [..., frames], summed up above the line: what was missed in each frame.
-        totals: [frames], summed up below it: what there was to decide.
+        parts: [..., frames], the terms of the numerator: what was missed in each frame.
+        totals: [frames], the terms of the denominator: what there was to decide.
 
     Returns:
-        [...]; 0 where there was nothing to decide.
+        the standard errors, [...]; 0 where there was nothing to decide.
     """
     everything = totals.sum()
     if not everything:

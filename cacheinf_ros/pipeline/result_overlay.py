@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The overlay of results: what was reused and recomputed, and what the model says."""
+"""Draws the overlay of results: what was reused and recomputed, and what the model says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOX = (255, 160, 0)  # BGR
 _OUTLINE = (60, 200, 60)
 _REGION = (255, 255, 255)
 _KEY_POINT = (0, 80, 255)
-_SEEN = 0.5  # score of a key point from which on it is drawn
+_SEEN = 0.5  # least score of a key point that is drawn
 _LINE_HEIGHT = 18
 _BLOCK = 10
 _MOST_INSTANCES = 255
@@ -31,14 +31,14 @@ def draw_result(
     decoded: Decoded | None,
     region: Region = WHOLE,
 ) -> NDArray[np.uint8]:
-    """A copy of the frame with its map, the objects found and lines of text at the bottom.
+    """Return a copy of the frame with its map, the objects found and lines of text at the bottom.
 
     Args:
         image: uint8 [height, width, 3], BGR.
         cache_map: what was reused; None, or a map of another size: nothing.
-        lines: what to write.
+        lines: the text lines.
         decoded: boxes to draw, with the outlines of their masks and their key points.
-        region: in which boxes are reported; a frame around it, where that is not all.
+        region: the region in which boxes are reported; it is outlined where it is not the whole picture.
     """
     size = (image.shape[0], image.shape[1])
     if cache_map is None or cache_map.image_size != size:
@@ -58,7 +58,7 @@ def draw_result(
 
 
 def draw_instances(size: tuple[int, int], boxes: Sequence[Box]) -> NDArray[np.uint8]:
-    """uint8 [height, width]: 0 where no object's mask is, else the number of its box, from 1; the best lie on top."""
+    """Draw the masks, uint8 [height, width]: 0 for no object, else its box's number from 1; the best lie on top."""
     picture = np.zeros(size, np.uint8)
     for number, box in reversed(list(enumerate(boxes[:_MOST_INSTANCES], 1))):
         cv2.fillPoly(picture, [np.round(outline).astype(np.int32) for outline in box.outlines], number)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One stream's way through the model: cache map and image in, result out."""
+"""Runs one stream's frames through the model: cache map and image in, result out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_model(config: ModelConfig) -> Model:
-    """Load the configured model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
+    """Load the configured model; raises :class:`ModelError` or :class:`ConfigError` where that is not possible."""
     weights = Path(config.weights) if config.weights else None
     return load_kept_model(config.model, weights=weights, input_size=parse_size(config.input_size))
 
@@ -37,7 +37,7 @@ class Runner:
     """A model with its engine and decoder. Not for use from several threads.
 
     Attributes:
-        engine: that runs it.
+        engine: the engine that runs the model.
         promised: chooses how bounded mode answers; None before its first frame.
         dense_ms: what a frame takes without a cache, as measured on this machine.
         selection: which of the model's answers are wanted, from the next frame on.
@@ -55,7 +55,7 @@ class Runner:
         """Compile the model.
 
         Args:
-            note: takes names and texts for diagnostics.
+            note: takes the name and text of a diagnostics entry.
             with_server: whether frames may be shared with a server.
             cameras: see :class:`Engine`.
         """
@@ -71,7 +71,7 @@ class Runner:
         self.promised: PromisedAnswers | None = None
         self._last: FrameResult | None = None
         self._asked: tuple[tuple[int, int], Selection] | None = (
-            None  # size of the last frame, and what was wanted of it
+            None  # size of the last frame, and the selection of its answers
         )
         self._audits = self._broken = 0
         note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
@@ -79,11 +79,11 @@ class Runner:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether the model's card says how its outputs are to be read."""
+        """Whether the model's card says how to read its outputs."""
         return self._model.card.decoder is not None
 
     def configure(self, config: EngineConfig) -> bool:
-        """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
+        """Use this configuration from the next frame on; returns whether the cache was dropped for it."""
         if config == self._config:
             return False
         changes_mode = config.mode is not self._config.mode
@@ -97,12 +97,12 @@ class Runner:
         return changes_mode
 
     def warm_up(self) -> None:
-        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
+        """Run a blank frame: the first takes ten times as long as others, and camera frames would be dropped."""
         self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
 
     def close(self) -> None:
-        """End what runs in the background."""
+        """Stop the work in the background."""
         if self._calibrator is not None:
             self._calibrator.stop()
         if self.promised is not None:
@@ -122,7 +122,7 @@ class Runner:
 
     @property
     def wants_maps(self) -> bool:
-        """Whether cache maps are any use for the next frame."""
+        """Whether cache maps are of any use for the next frame."""
         return self.promised is None or self._config.mode is not Mode.BOUNDED or self.promised.wants_maps
 
     def infer(
@@ -133,12 +133,12 @@ class Runner:
         *,
         matching_ms: float = 0.0,
     ) -> FrameResult:
-        """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
+        """Run one frame, uint8 [height, width, 3], BGR; ``partner``: the server to share it with, if there is one.
 
         Where this raises, the cache may be half updated: call :meth:`reset`.
 
         Args:
-            matching_ms: what it took to find the map.
+            matching_ms: how long it took to make the map.
         """
         if self._config.mode is Mode.BOUNDED:
             return self._run_within_promise(image, cache_map, matching_ms, partner)
@@ -174,10 +174,10 @@ class Runner:
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
-        """Check what is promised: judge the last answer, and compare the engine's cache with a dense frame.
+        """Judge the last answer, and compare the engine's cache with a dense frame, where each is due.
 
-        The first when there is time for it; else it is done before the next frame. The other when that is due and there
-        is time, or long overdue.
+        The last answer is judged when the node is idle, or else before the next frame. The comparison runs when it is
+        due and the node is idle, or when it is long overdue.
         """
         if idle:
             self._finish()
@@ -202,7 +202,7 @@ class Runner:
         self._note("audits", f"{self._audits}, promise broken in {self._broken}")
 
     def _finish(self) -> None:
-        """Have bounded mode do what its last answer did not wait for, before anything changes."""
+        """Have bounded mode do the work that its last answer did not wait for, before anything changes."""
         if self.promised is not None:
             self.promised.finish()
 
@@ -219,13 +219,13 @@ class Runner:
             _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:
-        """The result of a frame that could not be run."""
+        """Return the result of a frame that could not be run."""
         return FrameResult.failed(self.name, self._config.mode, error)
 
     def _frame_result(
         self, result: EngineResult, image_size: tuple[int, int], decoded: Decoded | None = None
     ) -> FrameResult:
-        """``decoded``: the answer, where somebody has read it already."""
+        """Make the result of a frame; ``decoded``: the decoded answer, where it is known already."""
         started = time.perf_counter()
         if decoded is None:
             decoded = decode(result.outputs, self._model.card, image_size, result.motion, self.selection)

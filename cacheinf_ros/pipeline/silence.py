@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Why no image comes: nobody sends any, or they do not arrive."""
+"""Finds out why no image comes: nobody publishes any, or they do not arrive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ _PATIENCE_S = 5.0
 
 
 class Silence:
-    """Gives the reason once no image has come for some seconds; the caller looks at clock and graph.
+    """Gives the reason once no image has come for some seconds; the caller reads the clock and the ROS graph.
 
-    A camera that has just appeared is given that time anew. One that goes is not: its last image tells for how long.
+    A camera that has just appeared is given that time anew. For one that disappears, the time counts from its last
+    image.
     """
 
     def __init__(self, topic: str) -> None:
@@ -19,15 +20,15 @@ class Silence:
         self._was_published = False
 
     def reason(self, now_s: float, arrived_s: float | None, *, is_published: bool) -> str:
-        """Look anew, about once a second.
+        """Tell why no image comes; to be called about once a second.
 
         Args:
-            now_s: by any one clock.
+            now_s: the time by any one clock.
             arrived_s: when the last image came, by the same clock; None: none has come.
             is_published: whether somebody publishes on the topic, as far as is known.
 
         Returns:
-            why nothing comes; empty: something has come lately, or it is too early to tell.
+            the reason; empty: an image has come lately, or it is too early to tell.
         """
         if self._since_s is None or (is_published and not self._is_published):
             self._since_s = now_s

@@ -14,7 +14,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _NS_PER_S = 1e9
-_RETRY_S: float | None = 0.1  # until an inbox that failed is asked again
+_RETRY_S: float | None = 0.1  # before an inbox that raised is asked again
 
 
 class Inbox(Protocol[T_co]):
@@ -24,27 +24,27 @@ class Inbox(Protocol[T_co]):
 
     @property
     def waiting(self) -> int:
-        """How many are there."""
+        """The number of items that wait."""
         ...
 
     def take(self, now_ns: int) -> T_co | None:
-        """What to work on now, if anything."""
+        """Return the item to work on now; None where there is none."""
         ...
 
     def deadline_ns(self) -> int | None:
-        """When to ask again, though nothing was told."""
+        """Return when to ask again, even if nothing new has come; None: never."""
         ...
 
     def drop_all(self) -> None:
-        """Drop what is there, as nothing is taken any more."""
+        """Drop all items that wait, because none are taken any more."""
         ...
 
 
 class Worker(Generic[T]):
     """Takes items from an inbox and works on them, one at a time, in its own thread.
 
-    Nothing that is raised ends the thread. What goes wrong with a frame should be part of that frame's result; what
-    ``work``, ``rest`` or the inbox raise all the same is logged, and told to ``failed``.
+    No exception ends the thread. What goes wrong with a frame should be part of that frame's result; what ``work``,
+    ``rest`` or the inbox raise nevertheless is logged, and passed to ``failed``.
     """
 
     def __init__(
@@ -54,27 +54,27 @@ class Worker(Generic[T]):
         rest: Callable[[], None] = lambda: None,
         failed: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """``rest``: what to do each time when nothing is left to work on."""
+        """Prepare the thread; ``rest`` is called each time when nothing is left to work on."""
         self._inbox = inbox
         self._work = work
         self._rest = rest
         self._failed = failed
         self._changed = threading.Condition()
         self._stopping = False
-        self._is_done = True  # has worked on everything that it was told
+        self._is_done = True  # has worked on all that the inbox gave
         self._may_be_awaited = False
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._loop, name="worker", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 3.0) -> bool:
-        """Finish the item at hand and end; what is left in the inbox is dropped.
+        """Finish the item at hand and stop; what is left in the inbox is dropped.
 
         Returns:
-            whether the thread has ended in this time.
+            whether the thread has ended within this time.
         """
         with self._changed:
             self._stopping = True
@@ -85,7 +85,7 @@ class Worker(Generic[T]):
         return not self._thread.is_alive()
 
     def tell(self, change: Callable[[], None]) -> None:
-        """Change the inbox (store a frame in it), and let the worker look into it again."""
+        """Change the inbox, such as by storing a frame in it, and have the worker look into it again."""
         with self._changed:
             change()
             self._may_be_awaited = self._busy_since is None  # else it works on something older
@@ -93,23 +93,23 @@ class Worker(Generic[T]):
             self._changed.notify_all()
 
     def give_way(self, timeout_s: float) -> None:
-        """Leave the interpreter to the worker until it has done what it was told, but no longer than this.
+        """Let the worker have the interpreter until it has done what it was told, but no longer than this.
 
-        Threads share one interpreter: whoever goes on in Python after :meth:`tell` holds up what was told.
+        Threads share one interpreter: whoever goes on in Python after :meth:`tell` delays the worker.
         """
         with self._changed:
             if self._may_be_awaited:
                 self._changed.wait_for(lambda: self._is_done, timeout_s)
-            self._may_be_awaited = False  # once: what takes long is not waited for again
+            self._may_be_awaited = False  # only once: work that takes long is not waited for again
 
     @property
     def dropped(self) -> int:
-        """How many the inbox has dropped."""
+        """The number of items that the inbox has dropped."""
         return self._inbox.dropped
 
     @property
     def busy_s(self) -> float:
-        """How long it has worked on the item at hand, in seconds; 0 when idle."""
+        """How long the worker has worked on the item at hand, in seconds; 0 when idle."""
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 
@@ -120,12 +120,12 @@ class Worker(Generic[T]):
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread runs, or is still about to end."""
+        """Whether the thread runs, or has not ended yet."""
         return self._thread.is_alive()
 
     @property
     def has_died(self) -> bool:
-        """Whether its thread has ended without being asked to."""
+        """Whether the thread has ended without being asked to."""
         return self._thread.ident is not None and not self._stopping and not self._thread.is_alive()
 
     def _loop(self) -> None:

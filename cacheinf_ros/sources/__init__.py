@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Video, bag, folder, built-in scene -> frames."""
+"""Sources of frames: videos, bags, folders and built-in scenes."""
 
 from cacheinf_ros.sources.compressed import decode_compressed
 from cacheinf_ros.sources.encoding import decode_image
@@ -14,5 +14,5 @@ __all__ = [
     "TrueObject", "decode_compressed", "decode_image", "decode_picture", "open_source",
 ]  # fmt: skip
 
-# A folder with doors of its own.
+# A subpackage with an interface of its own.
 __all__ += ["scenes"]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames of a topic in a ROS bag, read without ROS."""
+"""Frames from an image topic of a ROS bag, read without ROS."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ASSUMED_FPS = 30.0
 class BagSource:
     """One image topic of a ROS 2 bag (sqlite3 or MCAP; a folder or its single file) or of a ROS 1 bag.
 
-    Stamps are the times of recording, since the topic's first message. ``fps`` is the mean rate over the whole bag.
+    Stamps are times of recording, relative to the topic's first message. ``fps`` is the mean rate over the whole bag.
 
     Args:
         path: the bag.
-        topic: an image topic; None takes the only one there is.
+        topic: an image topic; None: the only one there is.
 
     Raises:
-        SourceError: the bag is damaged, or the choice of topic is not clear.
+        SourceError: the bag is damaged, or the topic is ambiguous.
     """
 
     def __init__(self, path: Path, topic: str | None = None) -> None:
@@ -56,12 +56,12 @@ class BagSource:
             yield Frame(index=index, stamp_ns=stamp_ns - start, image=self._decode(index, message))
 
     def _messages(self) -> Iterator[tuple[int, Any]]:
-        """(time of recording in nanoseconds, message)."""
+        """Yield (time of recording in nanoseconds, message)."""
         with _reader(self.path) as reader:
             try:
                 for connection, stamp_ns, raw in reader.messages(self._connections(reader)):
                     yield stamp_ns, reader.deserialize(raw, connection.msgtype)
-            except Exception as error:  # whatever SQL, MCAP, compression and CDR readers make of damaged bytes
+            except Exception as error:  # damaged bytes make SQL, MCAP, compression and CDR readers raise anything
                 raise SourceError(f"{self.path}: the bag is damaged ({error}); record it again") from error
 
     def _connections(self, reader: AnyReader) -> list[Any]:

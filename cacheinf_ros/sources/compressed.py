@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a compressed image message, which is a whole picture file, to a BGR array."""
+"""Decoding of a compressed image message, which holds a whole picture file, to a BGR array."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from cacheinf_ros.sources.tiff_files import tiff_size
 
 
 def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
-    """Return the picture in a ``sensor_msgs/CompressedImage``, as it is stored: a note to turn it is not followed.
+    """Return the picture in a ``sensor_msgs/CompressedImage``, as it is stored: EXIF orientation is ignored.
 
     Args:
-        data: a whole JPEG, PNG or TIFF file, anything with a buffer of bytes.
+        data: a whole JPEG, PNG or TIFF file, as anything with a buffer of bytes.
         description: the message's ``format`` field, such as "jpeg" or "rgb8; jpeg compressed bgr8".
 
     Returns:
         uint8 [height, width, 3], BGR.
 
     Raises:
-        MessageError: the bytes are not a picture, or not one of a camera, or one of too many pixels.
+        MessageError: the bytes are not a picture, not a camera's, or have too many pixels.
     """
     if "compressedDepth" in description:
         raise MessageError(
@@ -43,7 +43,7 @@ def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
 
 
 def _stored_encoding(description: str) -> str:
-    """Find the order of the colours in a file of image_transport, which gives OpenCV any order as if it were BGR.
+    """Find the colour order in a file by image_transport, which hands any order to OpenCV as if it were BGR.
 
     The description is "<encoding of the camera>; <kind of file> compressed <encoding in the file>". Where the last
     is missing, it is that of the camera; any other description gives bgr8.
@@ -59,7 +59,7 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, np.uint8)
     is_known = _may_be_decoded(raw.tobytes(), description)
     try:
-        # raw images carry no orientation either: of both transports the frame is the same
+        # raw images have no orientation either, so that both transports give the same frame
         image = cv2.imdecode(raw, mode | cv2.IMREAD_IGNORE_ORIENTATION) if is_known else None
     except cv2.error:  # a header that claims more pixels than OpenCV allows
         image = None
@@ -72,7 +72,7 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
 
 
 def _may_be_decoded(raw: bytes, description: str) -> bool:
-    """Look at a file's header before memory for its pixels is taken: whether it is one that image_transport writes."""
+    """Check a file's header before memory for its pixels is taken: is it one that image_transport writes?"""
     size = picture_size(raw) or tiff_size(raw)
     if size is None or is_damaged_png(raw):
         return False

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From the bytes of an image message to a BGR array: every encoding that ROS has a name for."""
+"""Decoding of the bytes of an image message to a BGR array, for every encoding that ROS has a name for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLACK = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawImage:
-    """The fields of a ``sensor_msgs/Image``: ``step`` is bytes per row, ``raw`` is all bytes in one row."""
+    """The fields of a ``sensor_msgs/Image``: ``step`` is bytes per row, ``raw`` all bytes in a flat array."""
 
     encoding: str
     height: int
@@ -39,12 +39,12 @@ class RawImage:
     is_bigendian: bool = False
 
     def plane(self, *, rows: int, columns: int, channels: int, start: int = 0, step: int | None = None) -> Pixels:
-        """Look at some of the bytes as uint8 [rows, columns, channels]; copies nothing.
+        """Return a view of some of the bytes as uint8 [rows, columns, channels]; nothing is copied.
 
         Args:
-            rows, columns, channels: the shape, a byte for each value.
-            start: where the plane begins.
-            step: bytes per row, padding included; None takes that of the image.
+            rows, columns, channels: the shape; each value is a byte.
+            start: byte offset of the plane.
+            step: bytes per row, padding included; None: the image's step.
 
         Raises:
             MessageError: the rows are longer than a step, or the plane is longer than the data.
@@ -66,7 +66,7 @@ class RawImage:
         return view
 
     def require_even(self, *, height: bool) -> None:
-        """Refuse an odd width, and where ``height`` is true an odd height: pixels share their colour in pairs."""
+        """Raise MessageError for an odd width, or height if ``height``: pixels share their colour in pairs."""
         if self.width % 2 or (height and self.height % 2):
             sides = "height and width" if height else "width"
             raise MessageError(
@@ -75,7 +75,7 @@ class RawImage:
             )
 
     def require_sides(self, smallest: int) -> None:
-        """Refuse an image with fewer pixels per side."""
+        """Raise MessageError for an image with fewer pixels per side."""
         if min(self.height, self.width) < smallest:
             raise MessageError(
                 f"{self.encoding} needs {smallest} x {smallest} pixels or more, this image has {self.height} x "
@@ -84,7 +84,7 @@ class RawImage:
 
 
 class Layout(Protocol):
-    """A way to store pixels."""
+    """A way to store pixels in an image message."""
 
     def to_bgr(self, image: RawImage) -> Pixels:
         """Return uint8 [height, width, 3], BGR; shares memory with the image where nothing has to be converted."""
@@ -92,16 +92,16 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved:
-    """Has all channels of a pixel side by side; of 16-bit channels the upper byte is kept."""
+    """All channels of a pixel side by side; the upper byte of 16-bit channels is kept."""
 
     channels: int
     depth: int = 1
-    """Bytes per channel, 1 or 2."""
+    """The bytes per channel, 1 or 2."""
     code: int | None = None
-    """OpenCV's conversion to BGR; None where it is BGR."""
+    """OpenCV's conversion code to BGR; None where the pixels are BGR."""
 
     def to_bgr(self, image: RawImage) -> Pixels:
-        """See :class:`Layout`."""
+        """Implement :meth:`Layout.to_bgr`."""
         pixels = image.plane(rows=image.height, columns=image.width, channels=self.channels * self.depth)
         if self.depth == 2:
             pixels = np.ascontiguousarray(pixels[:, :, 0 if image.is_bigendian else 1 :: 2])
@@ -112,25 +112,25 @@ class Interleaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mosaic:
-    """One value per pixel behind a Bayer filter; the other two colours come from the neighbours."""
+    """One value per pixel behind a Bayer filter; the other two colours are interpolated from the neighbours."""
 
     code: int
     depth: int = 1
 
     def to_bgr(self, image: RawImage) -> Pixels:
-        """See :class:`Layout`."""
-        image.require_sides(3)  # OpenCV makes smaller ones black, without an error
+        """Implement :meth:`Layout.to_bgr`."""
+        image.require_sides(3)  # OpenCV turns smaller images black without an error
         return Interleaved(channels=1, depth=self.depth, code=self.code).to_bgr(image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """YUV 4:2:2 in one plane: every pixel has its Y, two neighbours in a row share U and V."""
+    """YUV 4:2:2 in one plane: every pixel has its own Y, two neighbours in a row share U and V."""
 
     code: int
 
     def to_bgr(self, image: RawImage) -> Pixels:
-        """See :class:`Layout`."""
+        """Implement :meth:`Layout.to_bgr`."""
         image.require_even(height=False)
         return Interleaved(channels=2, code=self.code).to_bgr(image)
 
@@ -142,7 +142,7 @@ class QuarterChroma:
     code: int
 
     def to_bgr(self, image: RawImage) -> Pixels:
-        """See :class:`Layout`."""
+        """Implement :meth:`Layout.to_bgr`."""
         image.require_even(height=True)
         height, width = image.height, image.width
         luma = image.plane(rows=height, columns=width, channels=1)
@@ -155,7 +155,7 @@ class FullChroma:
     """YUV 4:4:4 in two planes: Y, then a pair of U and V for every pixel, in rows of twice the step."""
 
     def to_bgr(self, image: RawImage) -> Pixels:
-        """See :class:`Layout`."""
+        """Implement :meth:`Layout.to_bgr`."""
         height, width, step = image.height, image.width, image.step
         luma = image.plane(rows=height, columns=width, channels=1)
         chroma = image.plane(rows=height, columns=width, channels=2, start=height * step, step=2 * step)
@@ -170,11 +170,11 @@ _FAMILIES: dict[str, Interleaved | Mosaic] = {
     "bgra{}": Interleaved(channels=4, code=cv2.COLOR_BGRA2BGR),
     "rgba{}": Interleaved(channels=4, code=cv2.COLOR_RGBA2BGR),
     "mono{}": Interleaved(channels=1, code=cv2.COLOR_GRAY2BGR),
-    # the OpenCV names carry no colour order; like cv_bridge we take it to be OpenCV's own
+    # the OpenCV names state no colour order; like cv_bridge we assume OpenCV's own
     "{}UC1": Interleaved(channels=1, code=cv2.COLOR_GRAY2BGR),
     "{}UC3": Interleaved(channels=3),
     "{}UC4": Interleaved(channels=4, code=cv2.COLOR_BGRA2BGR),
-    # not OpenCV's names of two letters (BayerRG): those begin at the second pixel of the second row
+    # not OpenCV's two-letter names (BayerRG), which begin at the second pixel of the second row
     "bayer_rggb{}": Mosaic(code=cv2.COLOR_BayerRGGB2BGR),
     "bayer_bggr{}": Mosaic(code=cv2.COLOR_BayerBGGR2BGR),
     "bayer_gbrg{}": Mosaic(code=cv2.COLOR_BayerGBRG2BGR),
@@ -203,18 +203,18 @@ def decode_image(
     """Return the picture in the fields of a ``sensor_msgs/Image``.
 
     Args:
-        encoding: one of sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV.
+        encoding: a name from sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV.
         height, width: size in pixels.
-        step: bytes per row, padding included; of nv12, nv21 and nv24 per row of the luma plane.
-        data: anything with a buffer of bytes (bytes, array.array, uint8 array).
+        step: bytes per row, padding included; for nv12, nv21 and nv24, per row of the luma plane.
+        data: the pixels, as anything with a buffer of bytes (bytes, array.array, uint8 array).
         is_bigendian: byte order of 16-bit pixels.
 
     Returns:
         uint8 [height, width, 3], BGR, contiguous. It shares memory with ``data`` where nothing had to be
-        converted. Of 16-bit pixels the upper byte is kept.
+        converted. The upper byte of 16-bit pixels is kept.
 
     Raises:
-        MessageError: an encoding that is unknown or no camera picture, or sizes that contradict each other.
+        MessageError: the encoding is unknown or no camera picture, or the sizes contradict each other.
     """
     refuse_other_than_pictures(encoding)
     layout = _LAYOUTS.get(encoding)
@@ -229,6 +229,6 @@ def decode_image(
 
 
 def refuse_other_than_pictures(encoding: str) -> None:
-    """Raise :class:`MessageError` for what ROS has a name for, but no camera takes."""
+    """Raise :class:`MessageError` for an encoding that ROS names but that holds no camera picture."""
     if encoding in _NO_PICTURES:
         raise MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {NOT_A_PICTURE_REMEDY}")

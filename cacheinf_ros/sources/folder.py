@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames from a folder of images, and what they show where the folder has masks."""
+"""Frames from a folder of images, with the objects in them where the folder has masks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MASKED_SUFFIXES = (".jpg", ".jpeg")
 class FolderSource:
     """The images of a folder in natural order ("frame9.png" before "frame10.png"), as if taken at 30 frames/s.
 
-    A PNG file beside a JPEG file of the same name ("00007.png", "00007.jpg") is no frame: it is the mask of that one's
-    objects, one for each colour but black, as in DAVIS.
+    A PNG file beside a JPEG file of the same name ("00007.png", "00007.jpg") is not a frame but the mask of the objects
+    in the JPEG, one object for each colour except black, as in DAVIS.
 
     Raises:
         SourceError: the folder cannot be read or holds no image.
@@ -48,19 +48,19 @@ class FolderSource:
             yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path))
 
     def objects(self, index: int) -> tuple[TrueObject, ...] | None:
-        """See :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not say what class they are of."""
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not tell classes."""
         mask = self._masks.get(self.paths[index])
         return None if mask is None else masked_objects(read_image(mask))
 
 
 def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
-    """Sorting key under which numbers in a name count as numbers."""
+    """Return a sorting key under which numbers in a name count as numbers."""
     parts = re.split(r"([0-9]+)", path.name)
     return tuple((0, int(part)) if part.isdecimal() else (1, part.casefold()) for part in parts if part)
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
-    """uint8 [height, width, 3], BGR; raises :class:`SourceError` where the file is not a readable picture."""
+    """Read a picture, uint8 [height, width, 3], BGR; raises :class:`SourceError` where that fails."""
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
     if image is None:
         raise SourceError(f"{path}: not a readable picture; remove it from the folder or repair it")
@@ -75,7 +75,7 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _masks(images: list[Path]) -> dict[Path, Path]:
-    """Frame -> its mask."""
+    """Return the mask of each frame that has one."""
     pictures = {path.stem: path for path in images if path.suffix.lower() in _MASKED_SUFFIXES}
     masks = [path for path in images if path.suffix.lower() == _MASK_SUFFIX]
     return {pictures[mask.stem]: mask for mask in masks if mask.stem in pictures}

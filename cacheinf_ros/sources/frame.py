@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What every source of frames yields, and what a source is."""
+"""The interface of frames and of their sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Frame:
     Attributes:
         index: position in the source, from 0.
         stamp_ns: time since the first frame of the source, in nanoseconds.
-        image: uint8 [height, width, 3], BGR. Read only by agreement: sources may keep it.
+        image: uint8 [height, width, 3], BGR; not to be changed, as sources may keep it.
     """
 
     index: int
@@ -30,9 +30,9 @@ class Source(Protocol):
     """A stream of frames that can be iterated any number of times, always from the start.
 
     Attributes:
-        name: how reports call it.
-        fps: frames per second; an estimate where the source does not know.
-        length: number of frames (an estimate for videos); None where it is unknown.
+        name: name of the source in reports.
+        fps: frames per second; an estimate where unknown.
+        length: number of frames (an estimate for videos); None where unknown.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The objects that are truly in a frame, where a source knows them: built-in scenes, and folders with masks."""
+"""The true objects in a frame, where a source knows them: built-in scenes, and folders with masks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class TrueObject:
     """An object in a frame.
 
     Attributes:
-        label: name of its class; empty where nobody says it.
-        x, y, width, height: its box in pixels of the frame.
+        label: name of the object's class; empty where unknown.
+        x, y, width, height: the object's box, in pixels of the frame.
     """
 
     label: str
@@ -32,12 +32,12 @@ class KnowsObjects(Protocol):
     """A source that knows what its frames show."""
 
     def objects(self, index: int) -> tuple[TrueObject, ...] | None:
-        """Return the objects of the frame at ``index``; None where nothing is known about this one."""
+        """Return the objects of the frame at ``index``; None where they are unknown."""
         ...
 
 
 def masked_objects(mask: NDArray[Any]) -> tuple[TrueObject, ...]:
-    """One object for each colour of a mask, [height, width] or [height, width, channels], but black."""
+    """Return an object for each colour except black in a mask, [height, width] or [height, width, channels]."""
     colours = mask.reshape(*mask.shape[:2], -1).astype(np.int64)
     numbers = (colours * 256 ** np.arange(colours.shape[2])).sum(axis=2)
     found = []

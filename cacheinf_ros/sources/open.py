@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From what the user wrote to a source of frames."""
+"""Opens the source of frames that a user's reference names."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def open_source(reference: str) -> Source:
     Args:
         reference: "clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
-            :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` among them encoded with H.264.
+            :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264.
 
     Raises:
-        SourceError: there is no such thing, it cannot be read, or it holds no picture.
+        SourceError: the source does not exist, cannot be read, or holds no picture.
     """
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
@@ -43,7 +43,7 @@ def open_source(reference: str) -> Source:
 
 
 def _open_bag(path: Path, topic: str | None) -> Source:
-    # rosbags is slow to import and no ROS distribution packages it: only those who read bags need it
+    # imported here, as rosbags is slow to import, and optional: no ROS distribution packages it
     try:
         from cacheinf_ros.sources.bag import BagSource
     except ModuleNotFoundError as error:
@@ -52,7 +52,7 @@ def _open_bag(path: Path, topic: str | None) -> Source:
 
 
 def _split_topic(reference: str) -> tuple[Path, str | None]:
-    """From "bag:/camera/image" to (bag, /camera/image); a path that exists as it stands is never split."""
+    """Split "bag:/camera/image" into (bag, /camera/image); a path that exists as it stands is never split."""
     path, separator, topic = reference.rpartition(":/")
     if not separator or Path(reference).exists():
         return Path(reference), None

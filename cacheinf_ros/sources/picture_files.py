@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""PNG and JPEG files that others sent: their size is read from the header, before any memory is taken."""
+"""Decoding of PNG and JPEG files from outside; their size is read from the header before any memory is taken."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import MessageError
 
 AS_STORED = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-"""BGR, not turned as a file's EXIF tags ask for: a camera's compressed images agree with its raw ones."""
+"""The flags to read BGR, ignoring EXIF orientation, so that a camera's compressed images agree with its raw ones."""
 MOST_PIXELS = 2**25
-"""A picture may have some 33 million: more than any robot's camera has, and 100 MB when decoded."""
+"""The most pixels of a picture, some 33 million: more than any robot's camera has, and 100 MB when decoded."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
-_CHUNK_BYTES = 12  # of a PNG's chunk, beside its content: length, name, checksum
+_CHUNK_BYTES = 12  # overhead of a PNG chunk: length, name, checksum
 _ANIMATED = (b"acTL", b"fcTL", b"fdAT")
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's header (T.81, table B.1)
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame header (T.81, table B.1)
 _SCAN = 0xDA
-_MOST_MARKERS = 1000  # of a JPEG before its frame's header: a note of 64 kB each
-_MOST_CHUNKS = 1000  # of a PNG beside those of a kilobyte or more; encoders write its pixels in chunks of 8
-_CHUNK_LENGTHS = {b"IHDR": 13, b"PLTE": 768, b"IEND": 0}  # at most
-_LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
+_MOST_MARKERS = 1000  # in a JPEG before its frame header; each may hold 64 kB
+_MOST_CHUNKS = 1000  # in a PNG, beyond one per kilobyte; encoders write pixels in chunks of 8 kB
+_CHUNK_LENGTHS = {b"IHDR": 13, b"PLTE": 768, b"IEND": 0}  # most bytes of content
+_LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers without content
 
 
 def picture_size(data: bytes) -> tuple[int, int] | None:
-    """Return (height, width) as the header of a PNG or JPEG file says; None where there is no such header."""
+    """Return (height, width) from the header of a PNG or JPEG file; None where there is no such header."""
     return _png_size(data) or _jpeg_size(data)
 
 
 def _png_size(raw: bytes) -> tuple[int, int] | None:
-    """(height, width) of a PNG file, or None for any other."""
+    """Return (height, width) of a PNG file; None for any other."""
     if len(raw) < 24 or not raw.startswith(_PNG):
         return None
     width, height = struct.unpack_from(">II", raw, 16)
@@ -42,9 +42,9 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
 
 
 def is_damaged_png(raw: bytes) -> bool:
-    """Whether it is a PNG file whose chunks do not lead to its end, or hold no picture, or more than one.
+    """Tell whether a PNG file's chunks do not lead to its end, or hold no picture or more than one.
 
-    OpenCV takes all the memory that a chunk claims, and where it then fails, keeps it: gigabytes for a few bytes.
+    OpenCV allocates all the memory that a chunk claims and, where it then fails, leaks it: gigabytes for a few bytes.
     """
     if not raw.startswith(_PNG):
         return False
@@ -63,10 +63,10 @@ def is_damaged_png(raw: bytes) -> bool:
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
-    """(height, width) of a JPEG file, from its first frame header; None where there is none soon, or damage before."""
+    """Return (height, width) from a JPEG file's first frame header; None where none comes soon, or after damage."""
     if not raw.startswith(_JPEG):
         return None
-    at = raw.find(b"\xff", len(_JPEG))  # decoders too look for the next marker
+    at = raw.find(b"\xff", len(_JPEG))  # decoders also skip to the next marker
     for _ in range(_MOST_MARKERS):
         if not 0 <= at <= len(raw) - 9:
             return None
@@ -74,7 +74,7 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", raw, at + 5)
             return height, width
-        if marker in (_SCAN, 0x00):  # pixels, or a byte of them
+        if marker in (_SCAN, 0x00):  # pixel data
             return None
         if marker == 0xFF:
             after = at + 1
@@ -87,14 +87,14 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
 
 
 def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Decode a PNG or JPEG: uint8 [height, width, 3], BGR. A few bytes may announce gigabytes: those are refused.
+    """Decode a PNG or JPEG to uint8 [height, width, 3], BGR; files that announce too many pixels are refused.
 
     Args:
         data: the file.
-        size: (height, width) that it must have; None: any up to a bound.
+        size: (height, width) that the picture must have; None: any, up to :data:`MOST_PIXELS`.
 
     Raises:
-        MessageError: it is no picture, not of this size, or too large.
+        MessageError: the data is no picture, not of this size, or too large.
     """
     announced = picture_size(data)
     if announced is None:
@@ -107,7 +107,7 @@ def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[
         raise MessageError(f"a picture of {announced} pixels is too large: send at most {MOST_PIXELS} pixels")
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED)
-    except cv2.error:  # such as no memory for its pixels
+    except cv2.error:  # for example, no memory for the pixels
         image = None
     if image is None or image.shape[:2] != announced:
         raise MessageError(f"a picture of {announced} pixels cannot be decoded")

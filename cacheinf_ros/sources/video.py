@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames of a video file."""
+"""Frames from a video file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODELS = (".onnx", ".pt2", ".pt", ".pth", ".safetensors", ".yaml")
 class VideoSource:
     """A video file that OpenCV can decode.
 
-    Frames are taken to be evenly spaced. ``length`` is what the file's header says.
+    Frames are assumed to be evenly spaced. ``length`` is what the file's header says.
 
     Raises:
         SourceError: the file cannot be read or holds no picture.

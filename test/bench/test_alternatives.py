@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Answers that follow the picture, and what is done instead of computing every frame."""
+"""Answers that follow the picture, and the alternatives to computing every frame."""
 
 from __future__ import annotations
 

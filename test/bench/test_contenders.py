@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines of others: they compute what the model computes, and print nothing of their own."""
+"""The dense engines of others: they compute what the model computes, and print nothing themselves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WARNINGS = 2
 
 @pytest.fixture(autouse=True)
 def _onnxruntime_as_it_comes() -> None:
-    """Undo what reading an ONNX file sets for the whole process."""
+    """Undo what reading an ONNX file sets for the whole process: onnxruntime's log level."""
     onnxruntime.set_default_logger_severity(_WARNINGS)
 
 
 def with_initialisers_among_its_inputs() -> onnx.ModelProto:
-    """A convolution [1, 3, 8, 8] -> [1, 4, 6, 6] as exporters wrote them until 2019, and some still do."""
+    """Build a convolution [1, 3, 8, 8] -> [1, 4, 6, 6] as exporters wrote it until 2019, and some still do."""
     weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
     image, weight = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -45,7 +45,7 @@ def test_onnxruntime_does_not_warn_of_initialisers(capfd: pytest.CaptureFixture[
     model = with_initialisers_among_its_inputs()
     image = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    assert "appears in graph inputs" in capfd.readouterr().err  # or the test proves nothing
+    assert "appears in graph inputs" in capfd.readouterr().err  # otherwise the test proves nothing
     (output,) = run_by_onnxruntime(model.SerializeToString(), threads=1)(image)
     assert capfd.readouterr() == ("", "")
     np.testing.assert_allclose(output, ReferenceEvaluator(model).run(None, {"x": image})[0], rtol=1e-4, atol=1e-5)
@@ -66,7 +66,7 @@ def test_onnxruntime_runs_a_model_without_a_word(capfd: pytest.CaptureFixture[st
 
 
 def test_those_for_a_gpu_compute_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU, where compiling is left out, which takes long; what cannot run there is named with the reason."""
+    """The GPU's contenders run on the CPU too, without compiling, which takes long; others are named with a reason."""
     modes = []
     monkeypatch.setattr(torch, "compile", lambda module, mode: modes.append(mode) or module)
     network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(4, 2, 3))

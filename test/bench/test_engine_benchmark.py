@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The engine benchmark: its report is complete, what should be exact is."""
+"""The engine benchmark: its report is complete, and what should be exact is exact."""
 
 from __future__ import annotations
 

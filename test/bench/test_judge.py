@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Objects that an answer lacks, and for how long; objects of the truth, and how well they are found."""
+"""The judge of answers: for how long an answer lacks objects, and how well true objects are found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_longest_of_several_misses_counts() -> None:
 
 def test_a_missed_object_is_followed_where_it_moves() -> None:
     assert longest_miss([seen(moved(4.0 * index)) for index in range(6)], [seen()] * 6) == 6
-    # one that is somewhere else is another one
+    # an object that is somewhere else is another one
     assert longest_miss([seen(LEFT), seen(RIGHT), seen(LEFT)], [seen()] * 3) == 1
 
 
@@ -73,7 +73,7 @@ def test_objects_are_found_as_what_they_are() -> None:
     assert found.report() == {"objects": 2, "recall": 0.5, "iou": 0.3}
     assert classes.score(seen(LEFT, class_id=1, weight=0.4), both).found == 0  # below the threshold
     assert classes.score(None, both) == TruthScore(objects=2)
-    assert classes.score(seen(LEFT), [truly(LEFT, "horse")]) == TruthScore()  # no class of the model
+    assert classes.score(seen(LEFT), [truly(LEFT, "horse")]) == TruthScore()  # the model has no such class
     assert TruthScore().report()["recall"] is None
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Answers of dense engines come back as they were kept, and only to the measurement that they belong to."""
+"""Answers of dense engines are read as they were stored, and only for the measurement that they belong to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is noted frame by frame, on outputs written by hand."""
+"""Measures that are taken frame by frame, on outputs written by hand."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from cacheinf_ros.sources import open_source
 
 CARD = ModelCard(name="test", factory="test", input_size=(2, 2))
 CHANGED = np.array([[True, False], [False, False]])
-SCALE = ErrorScale([[np.zeros((1, 2, 2, 2))], [np.full((1, 2, 2, 2), 2.0)]])  # a spread of 1
+SCALE = ErrorScale([[np.zeros((1, 2, 2, 2))], [np.full((1, 2, 2, 2), 2.0)]])  # a standard deviation of 1
 
 
 def answer(first: float, second: float = 0.0) -> Answer:
-    """Two classes; class 0 has ``first`` and ``second`` at the upper pixels, 0.5 below; class 1 has 1 everywhere."""
+    """Make an answer of two classes: class 0 has ``first``, ``second`` in the upper row, 0.5 below; class 1 has 1."""
     heat = np.array([[first, second], [0.5, 0.5]])
     return Answer({"output": np.stack([heat, np.ones((2, 2))])[None].astype(np.float32)}, CARD, (2, 2))
 
@@ -31,7 +31,7 @@ def test_each_error_compares_its_own_pair() -> None:
     measures.see(frame(answer(0), answer(0), answer(0), refreshed=True))
     measures.add(frame(answer(1), answer(2), answer(4)))
     report = measures.report()
-    rms = 1 / np.sqrt(8)  # of a difference of 1 in one of eight values
+    rms = 1 / np.sqrt(8)  # the error of a difference of 1 in one of eight values
     expected = {"engine_error": 1, "matching_error": 2, "output_error": 3, "flicker": 4}
     assert {name: report[name]["mean"] for name in expected} == pytest.approx(
         {name: times * rms for name, times in expected.items()}
@@ -63,7 +63,7 @@ def test_a_refreshed_frame_is_not_changed_area_and_makes_nothing_stale() -> None
     measures.add(frame(answer(2), answer(3), answer(3)))
     measures.add(frame(answer(6), answer(6), answer(6), refreshed=True))
     measures.add(frame(answer(6), answer(7), answer(7)))
-    # 1 of 3, then 1 of 1
+    # it misses 1 of 3, then 1 of 1
     assert measures.report()["missed_change"] == pytest.approx(np.sqrt((1 + 1) / (9 + 1)))
 
 
@@ -76,7 +76,7 @@ def test_an_audit_makes_fresh() -> None:
 
 
 def test_what_is_stale_is_a_copy() -> None:
-    """Outputs are views into the cache, which the next frame overwrites."""
+    """Outputs are views into the cache, which the next frame overwrites, so the measures must copy them."""
     measures = Measures(SCALE)
     ours = answer(0)
     measures.see(frame(ours, answer(0), answer(0), refreshed=True))
@@ -86,7 +86,7 @@ def test_what_is_stale_is_a_copy() -> None:
 
 
 def centers(*cells: tuple[int, int]) -> Answer:
-    """A detector of one class that found a box of 8 x 8 pixels in each of these cells of 8 pixels."""
+    """Make the answer of a one-class detector that found an 8 x 8 box in each of these cells of 8 pixels."""
     output = np.zeros((1, 5, 4, 4), np.float32)
     output[0, 0] = -9
     for row, column in cells:

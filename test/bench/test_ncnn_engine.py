@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""ncnn computes what torch does, if it is there, and is only then compared with unless somebody asks for it."""
+"""ncnn computes what torch does where it is installed, and is compared with only there unless it is asked for."""
 
 from __future__ import annotations
 

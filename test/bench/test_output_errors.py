@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Errors, missed change and agreement, with numbers worked by hand."""
+"""Errors, missed change and agreement, with numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_agreement_where_something_changed() -> None:
     everywhere = np.zeros((2, 8), np.bool_)
     agreement.add(ours, exact, everywhere)
     assert agreement.value is None
-    everywhere[0, 2] = everywhere[1, 4] = True  # one of the four pixels that each output pixel stands for
+    everywhere[0, 2] = everywhere[1, 4] = True  # a single one of the four pixels that each output pixel stands for
     agreement.add(ours, exact, everywhere)
     assert agreement.value == 0.5  # columns 1 and 2
     larger = Agreement()

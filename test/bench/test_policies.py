@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frame skipping and warping of outputs."""
+"""Frame skipping and warping of outputs, as policies to compare with."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def answer(value: np.ndarray) -> Answer:
 
 
 def skipped(cached_ms: float, frames: int = 12) -> list[int]:
-    """Which frame each frame's answer comes from."""
+    """Return which frame each frame's answer comes from."""
     skipping = Skipping()
     kept = []
     for index in range(frames):
@@ -31,7 +31,7 @@ def skipped(cached_ms: float, frames: int = 12) -> list[int]:
 
 
 def test_computes_as_often_as_the_time_allows() -> None:
-    assert skipped(4.0) == [0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9, 9]  # at a third of the time
+    assert skipped(4.0) == [0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9, 9]  # computes in a third of the time
     assert skipped(12.0) == list(range(12))
     assert skipped(30.0) == list(range(12))
     assert len(set(skipped(9.0))) == 9  # three quarters of the frames
@@ -53,7 +53,7 @@ def test_maps_move_with_the_picture() -> None:
     skipping.answer(IMAGE, kept, cached_ms=1.0, dense_ms=100.0)
     repeated = skipping.answer(shifted(IMAGE, 8, 0), answer(np.zeros((1, 2, 12, 16))), cached_ms=1.0, dense_ms=100.0)
     assert repeated.skipped is kept and repeated.warped is not None
-    # 8 pixels of the image are one of the output; what enters repeats the border
+    # 8 pixels of the image are one of the output; the border is repeated where new content enters
     expected = kept.values[0][..., [0, *range(15)]]
     assert np.allclose(repeated.warped.values[0], expected, atol=0.5)
     still = skipping.answer(IMAGE, answer(np.zeros((1, 2, 12, 16))), cached_ms=1.0, dense_ms=100.0)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames that change by a set share, and recorded ones."""
+"""Frames in which a set share of the pixels changes, and recorded frames."""
 
 from itertools import islice, pairwise
 

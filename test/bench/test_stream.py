@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The stream benchmark: ways are judged by the consensus of dense answers, skipping gets bounded mode's time."""
+"""The stream benchmark: ways are judged by the consensus of dense answers, and skipping gets bounded mode's time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A stream through a real node: every answer is judged, as it arrives, and what it cost is told."""
+"""A stream through a real node: every answer is judged as it arrives, and its cost is reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_answers_of_a_node_are_those_of_its_frames(tmp_path: Path) -> None:
     assert (report["rate"], row["way"], row["published"]) == (10.0, "every 2", 8)
     assert 1 <= row["results"] <= 8 and row["held"] == 0.0
     assert row["latency_ms"]["p50"] > 0 and row["processor_s"] > 0 and row["joules"] > 0
-    # what arrived is what dense execution says of every other frame
+    # the answers that arrived are those of dense execution for every other frame
     skipped = [dense[index // 2 * 2] for index in range(len(dense))]
     if row["results"] == 8:
         assert row["consensus"] == pytest.approx(judge.consensus(skipped))

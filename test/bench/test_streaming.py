@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which answer a user has when a frame comes: by hand, and whatever the times are."""
+"""Which answer a user has when a frame comes: examples by hand, and properties for any times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answered(took_ms: list[float | None], period_ms: float) -> list[int | None]:
 
 
 def test_the_latest_frame_wins() -> None:
-    # a camera every 10 ms: while frame 0 is worked on, 1 and 2 come; 3 comes after 2 was begun at 25
+    # a camera with a frame every 10 ms: while frame 0 is computed, 1 and 2 come; 3 comes after 2 was begun at 25
     assert simulate([25.0] * 6, 10.0) == [
         Emission(at_ms=25.0, frame=0),
         Emission(at_ms=50.0, frame=2),
@@ -59,21 +59,21 @@ def test_one_frame_at_a_time_and_none_before_it_came(took_ms: list[float | None]
         assert took is not None and emission.frame > last
         started_ms = emission.at_ms - took
         assert started_ms >= free_ms - 1e-6 and started_ms >= emission.frame * period_ms - 1e-6
-        # it was the newest that there was
+        # it was the newest frame at that time
         later = (index for index in range(emission.frame + 1, len(took_ms)) if took_ms[index] is not None)
         assert all(index * period_ms >= started_ms - 1e-6 for index in later)
         free_ms, last = emission.at_ms, emission.frame
 
 
 def test_what_is_derived_from_a_frame_that_was_overtaken_cannot_be_given() -> None:
-    # every second frame is computed, those between follow it: 2 and 3 come while 0 is computed, and 2 goes first
+    # every second frame is computed, and each one between follows it: 2 and 3 come while 0 is computed, 2 goes first
     assert simulate([35.0, 1.0] * 3, 10.0, [0, 0, 2, 2, 4, 4]) == [
         Emission(at_ms=35.0, frame=0),
         Emission(at_ms=70.0, frame=2),
         Emission(at_ms=105.0, frame=4),
         Emission(at_ms=106.0, frame=5),
     ]
-    # 1 follows 0 in time, and 2 and 3 would follow a frame that is never computed
+    # 1 follows 0 in time; 2 and 3 would follow a frame that is never computed
     assert simulate([5.0, 1.0, 1.0, 1.0], 10.0, [0, 0, -1, -1]) == [
         Emission(at_ms=5.0, frame=0),
         Emission(at_ms=11.0, frame=1),

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench paper``: what takes no time of it, and how it is shown."""
+"""``cacheinf bench paper``: the parts that take no time, and how they are shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cacheinf_ros.errors import CatalogError
 
 
 def test_the_catalogs_figures_of_a_catalog(tmp_path: Path) -> None:
-    """Loading takes three times what executing does, as the catalog says."""
+    """Loading takes three times as much as executing, as the catalog states."""
     costs = {Place.DEVICE: Cost(energy_j=2.0, latency_ms=5.0, memory_bytes=10**6, load_energy_j=6.0, load_ms=7.0)}
     made_catalog(tmp_path / "room", "room", costs)
     for number in ("4", "5", "6"):
@@ -46,7 +46,7 @@ def test_the_catalogs_figures_of_a_catalog(tmp_path: Path) -> None:
 
 
 def test_specialised_and_shared_models_beside_the_papers() -> None:
-    """By hand: the least specialised model takes 2 mJ, the generic one 10; a head adds a tenth of the model's time."""
+    """By hand: the cheapest specialised model takes 2 mJ, the generic one 10 mJ; a head adds a tenth of the time."""
     specialised = {
         "generic": {"accuracy": 0.7, "least": 0.6, "most": 0.8, "ms": 5.0, "execute_j": 0.01},
         "small": {"accuracy": 0.9, "least": 0.85, "most": 0.95, "ms": 1.0, "execute_j": 0.002},
@@ -77,7 +77,7 @@ def test_how_long_specialising_takes_there_and_here(tmp_path: Path, monkeypatch:
 
 
 def test_the_time_of_no_specialist_is_none() -> None:
-    """A picture of each class cannot be judged by: once, the time it takes to say so stood in table 3."""
+    """One picture per class is too few to judge by: table 3 once showed the time of refusing to make a specialist."""
     with pytest.raises(CatalogError, match=r"nothing to time.*fewer than"):
         specialising_times(scenes=3)
 
@@ -89,7 +89,7 @@ def test_memory_is_still_there() -> None:
 
 
 def test_latency_by_reuse_ratio_by_hand(tmp_path: Path) -> None:
-    """Of 0.1 and 0.15, of 0.85, and of 0.95."""
+    """The latencies at reuse ratios of 0.1 and 0.15 are averaged; those of 0.85 and 0.95 stand alone."""
     points = paper_tables._by_reuse([(0.1, 10.0), (0.15, 20.0), (0.85, 5.0), (0.95, 1.0)])
     assert [point["ms"] for point in points] == [15.0, 5.0, 1.0]
     found: dict[str, Any] = dict.fromkeys(paper_tables.SYSTEMS, points)
@@ -120,9 +120,9 @@ def test_the_papers_rows_of_times_with_what_follows_their_signs() -> None:
 
 
 def test_what_was_read_from_the_drafts_tables_fits_together() -> None:
-    """Watts times the latency are joules, and transmission over it its share, to what the paper's own rounding allows.
+    """Watts times the latency are joules, and transmission over latency is its share, within the paper's rounding.
 
-    Not so for RegNet's and VGG19's local watts; one share of VGG19's is 2.3 points more than its times say.
+    RegNet's and VGG19's local watts are exceptions; one share of VGG19's is 2.3 points more than its times imply.
     """
     for system, row in ((name, each) for rows in PUBLISHED.values() for name, each in rows.items()):
         for latency, sent, share, watts, joules in zip(
@@ -165,6 +165,6 @@ def test_every_figure_can_be_drawn() -> None:
 
 
 def test_equation_8_weighs_updates() -> None:
-    """80 us of computing, and 400 bytes to update at 10 bytes per us, over 100 us."""
+    """Computing takes 80 us, and updating 400 bytes at 10 bytes per us takes 40 us: 120 us over 100 us."""
     goal = Equation8(bytes_per_us=10.0, microseconds=100.0)
     assert goal(Assessment(microseconds=80.0, cache_bytes=400, arena_bytes=0)) == pytest.approx(1.2)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Reports of one network become one panel."""
+"""The reports of one network become one panel of the chart."""
 
 from __future__ import annotations
 

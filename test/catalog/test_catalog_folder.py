@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A catalog on disk: what is read back is what was built, bit for bit, and what is wrong is named."""
+"""A catalog read from disk is what was built, bit for bit, and errors in it are named."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_fewer_bits_are_smaller_files(catalog: CatalogFolder) -> None:
 
 
 def test_variants_run_in_the_engine_as_they_were_built(catalog: CatalogFolder) -> None:
-    """Loading again gives the same bits, in torch and in the engine; the hash of graph and weights was checked."""
+    """Loading again gives the same bits, in torch and in the engine; the hash of graph and weights is checked."""
     image = frames(3, 1)[0]
     for variant in catalog.catalog.variants:
         one, other = (catalog.load(variant.name) for _ in range(2))
@@ -202,7 +202,7 @@ def test_files_that_are_missing_or_changed(catalog: CatalogFolder, tmp_path: Pat
 
 
 def test_a_catalog_can_be_read_without_its_weights(catalog: CatalogFolder, tmp_path: Path) -> None:
-    """While frames wait: hashing takes time by the megabyte."""
+    """Catalogs may be read while frames wait, and hashing weights takes time per megabyte."""
     (tmp_path / "catalog.yaml").write_text((catalog.path / "catalog.yaml").read_text())
     assert read_catalog(tmp_path, compares=False).file == catalog.file
     with pytest.raises(CatalogError, match="do not exist"):

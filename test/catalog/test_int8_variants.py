@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Variants that are computed in int8: by their own scales wherever they run on a processor, and on devices alone."""
+"""Variants in int8 use their own scales wherever they run on a CPU, and run on devices alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def outputs(model: Model, precision: str = "float32") -> tuple[str, np.ndarray]:
 
 
 def test_it_is_computed_in_int8_whatever_precision_is_set(catalog: CatalogFolder) -> None:
-    """From its files and from the graph that was kept: bit for bit as the network in int8 with these scales."""
+    """From its files and from the stored graph the variant equals, bit for bit, the network in int8 with its scales."""
     in_floats = catalog.load(SMALL.name)
     loaded = catalog.load(IN_INT8.name)
     kernels, values = outputs(loaded, "int8")
@@ -83,7 +83,7 @@ def test_its_cached_frames_are_as_dense_ones(catalog: CatalogFolder) -> None:
 
 
 def test_its_accuracy_is_that_of_int8(catalog: CatalogFolder) -> None:
-    """With scales so small that nothing is left of the pictures."""
+    """The scales are so small here that nothing is left of the pictures."""
     loaded = catalog.load(IN_INT8.name)
     assert loaded.scales is not None
     levels = {name: replace(each, scale=1e-6) for name, each in loaded.scales.levels.items()}
@@ -122,7 +122,7 @@ def test_where_nothing_computes_in_int8_there_are_none(catalog: CatalogFolder) -
 
 
 def test_its_weights_take_a_quarter(catalog: CatalogFolder) -> None:
-    """Convolutions of 3 to 8 and of 8 to 8 channels, 3x3, and the last layer; biases and units are float32."""
+    """Convolutions of 3 to 8 and of 8 to 8 channels, 3x3, and the last layer; biases and units stay float32."""
     model = catalog.load(IN_INT8.name)
     graph = executed_graph(model, EngineConfig.checked(threads=1))
     in_int8 = [operator for operator in graph.operators if isinstance(operator, Int8Conv)]
@@ -132,7 +132,7 @@ def test_its_weights_take_a_quarter(catalog: CatalogFolder) -> None:
 
 
 def test_servers_compute_it_in_no_robots_name(catalog: CatalogFolder) -> None:
-    """What has the same weights is found in its place, and is computed as the server computes."""
+    """A variant with the same weights is found instead, and is computed with the server's own precision."""
     models = SplitModels(load_model(OTHER, input_size=(61, 47)), [catalog])
     found = models.find(Identity.of(catalog.load(IN_INT8.name)))
     assert found.scales is None and found.name.endswith(SMALL.name)
@@ -177,7 +177,7 @@ def test_damaged_and_missing_scales_are_named(catalog: CatalogFolder, tmp_path: 
 
 @pytest.mark.parametrize("what", ["another network's", "none", "not finite", "packed", "a text"])
 def test_scales_that_do_not_fit_are_refused(catalog: CatalogFolder, what: str, tmp_path: Path) -> None:
-    """Whoever makes a catalog states the hashes, too."""
+    """Hashes do not protect here, as whoever makes a catalog states them."""
     folder = copied(catalog, tmp_path)
     path = folder / f"{IN_INT8.name}.scales.npz"
     scales = scales_of(catalog.load("original"))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Variants are exported once on a machine, and give the same results ever after."""
+"""Variants are exported once per machine, and give the same results from then on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Softmax regression."""
+"""Tests of softmax regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_it_tells_separable_classes_apart() -> None:
 
 
 def test_features_of_any_scale() -> None:
-    """Scaled and moved features give the same probabilities; one that never changes does no harm."""
+    """Scaled and shifted features give the same probabilities, and a constant one does no harm."""
     samples = training_set(noise=1.0)
     scale, shift = np.logspace(-3, 3, 24).astype(np.float32), np.linspace(-5, 5, 24, dtype=np.float32)
     moved = np.hstack([samples.features * scale + shift * scale, np.full((len(samples.labels), 1), 7, np.float32)])

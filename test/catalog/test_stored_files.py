@@ -58,7 +58,7 @@ def test_files_are_written_aside(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing that the folder held is touched before the new file is whole, and takes its place."""
+    """The folder's files stay untouched until the new file is complete and takes its place."""
     shutil.copytree(coloured[0].path, tmp_path / "copy")
     catalog = replace(coloured[0], path=tmp_path / "copy")
     specialise = replace(coloured[1], path=tmp_path / "copy" / "specialise")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf advise`` as a user types it, and what it leaves to look at and to start."""
+"""``cacheinf advise`` as a user types it, and the files that it leaves to look at and to start."""
 
 from __future__ import annotations
 

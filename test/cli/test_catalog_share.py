@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf catalog share`` from pictures to heads."""
+"""``cacheinf catalog share``, from pictures to heads."""
 
 from __future__ import annotations
 

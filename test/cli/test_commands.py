@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The command line as a user types it: help that teaches, results on screen and in files, errors in one line."""
+"""The command line as a user types it: helpful help, results on screen and in files, and errors in one line."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from cacheinf_ros.engine.quantisation import keep_scales
 
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process: one of its own would spend seconds on imports; others test that it starts."""
+    """Run the command in this process: a new one would spend seconds on imports; other tests check that it starts."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["cacheinf", *words])
-        patch.setenv("COLUMNS", "160")  # what tables say is not folded
+        patch.setenv("COLUMNS", "160")  # so that the text of tables is not folded
         try:
             main()
         except SystemExit as ended:
@@ -66,7 +66,7 @@ def test_models_lists_and_inspects() -> None:
     assert "scenenet" in cacheinf("models", "list").stdout
     inspected = cacheinf("models", "inspect", "torchvision:squeezenet1_1", "--size", "96x128").stdout
     assert "conv" in inspected and "sparse" in inspected and "globalmean" in inspected
-    assert "a pixel depends on 95x127 pixels" in inspected  # its last pooling leaves a row and a column out
+    assert "a pixel depends on 95x127 pixels" in inspected  # its last pooling leaves out a row and a column
 
 
 def test_bench_engine_writes_json(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_memory_plans_and_draws(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels")
 def test_levels_take_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What memory is planned for, and what a link is planned with."""
+    """With int8 a value takes a byte, both in the memory plan and in the operators that a link is planned with."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = ("scenenet", "--size", "96x128")
     assert "cacheinf quantise" in " ".join(cacheinf("profile", *model, "--precision", "int8").stderr.split())

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Experiments of the papers: run from a checkout, and known by name elsewhere."""
+"""Experiments of the papers run from a checkout; elsewhere their names are known."""
 
 from __future__ import annotations
 

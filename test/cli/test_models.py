@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What `cacheinf models inspect` says of operators."""
+"""What ``cacheinf models inspect`` reports about operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TINY = Path(__file__).parents[1] / "networks" / "tiny.py"
 
 
 class Three(nn.Module):
-    """A local operator, a global one, and one that nobody has heard of."""
+    """A model with a local operator, a global one, and one that the engine does not know."""
 
     def __init__(self) -> None:
         super().__init__()

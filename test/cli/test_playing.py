@@ -51,7 +51,7 @@ def cacheinf(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The demo and its folder: it plays beside what else is tested here, since it waits most of the time."""
+    """Start the demo, and yield its process and folder: it runs beside other tests, since it waits most of the time."""
     folder = tmp_path_factory.mktemp("demo")
     with started("demo", "--frames", str(FRAMES), "--out", "here", folder=folder) as process:
         yield process, folder
@@ -59,7 +59,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.
 
 
 def camera_bag(folder: Path, *, compressed: bool) -> Path:
-    """A recording of a camera driver's topic, ten frames a second: bgr8, or jpeg as image_transport names it."""
+    """Record a camera driver's topic at ten frames a second: bgr8, or jpeg with image_transport's topic name."""
     store = get_typestore(Stores.LATEST)
     header_type, time_type = store.types["std_msgs/msg/Header"], store.types["builtin_interfaces/msg/Time"]
     kind = "sensor_msgs/msg/CompressedImage" if compressed else "sensor_msgs/msg/Image"
@@ -90,7 +90,7 @@ def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path, compressed: bo
     assert result.returncode == 0, result.stdout + result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["frames"], report["results"], report["dropped"], report["errors"]) == (FRAMES, FRAMES, 0, 0)
-    with AnyReader([tmp_path / "out" / "results"]) as reader:  # knows our type from the bag alone
+    with AnyReader([tmp_path / "out" / "results"]) as reader:  # the reader knows our type from the bag alone
         messages = [reader.deserialize(raw, connection.msgtype) for connection, _, raw in reader.messages()]
     stamps = [message.header.stamp.sec * 10**9 + message.header.stamp.nanosec for message in messages]
     assert len(set(stamps)) == len(messages) == FRAMES

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Runs tests with the kernels of an emulated processor: ``python -m emulation cortex-a76 test/engine/kernels``."""
+"""Run tests with the kernels on an emulated processor: ``python -m emulation cortex-a76 test/engine/kernels``."""
 
 from __future__ import annotations
 

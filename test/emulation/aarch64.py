@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The kernels compiled for aarch64, and the processors that qemu stands in for."""
+"""The kernels compiled for aarch64, and the processors that qemu emulates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 INSTRUCTION_SETS = {"cortex-a72": b"base", "cortex-a76": b"dotprod", "max": b"i8mm"}
-"""Processors, as qemu calls them, and what the kernels use there."""
+"""The instruction set that the kernels use on each processor, by qemu's name for it."""
 
 _FOLDER = ROOT / "build" / "aarch64"
 _LIBRARY, _SERVER = _FOLDER / "libcacheinf_kernels.so", _FOLDER / "serve_calls"
@@ -21,7 +21,7 @@ _TOOLS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}
 
 
 def missing() -> str | None:
-    """What this machine lacks; None: nothing."""
+    """Return what this machine lacks to run them, or None."""
     for tool in (_COMPILER, _EMULATOR, "cmake", "ninja"):
         if shutil.which(tool, path=_TOOLS) is None:
             return f"no {tool} here (apt-get install g++-aarch64-linux-gnu qemu-user)"
@@ -29,7 +29,7 @@ def missing() -> str | None:
 
 
 def build() -> Path:
-    """Compile what has changed, a minute the first time; returns the library."""
+    """Compile what has changed, which takes a minute the first time, and return the library."""
     options = {
         "CACHEINF_MESSAGES": "OFF",
         "CMAKE_SYSTEM_NAME": "Linux",
@@ -55,10 +55,10 @@ def build() -> Path:
 
 
 def command(processor: str) -> list[str]:
-    """Starts ``serve_calls`` on an emulated processor; the library comes behind."""
+    """Return the command that starts ``serve_calls`` on an emulated processor; the library's path is to be added."""
     return [_EMULATOR, "-cpu", processor, "-L", _SYSTEM, str(_SERVER)]
 
 
 def environment(processor: str) -> dict[str, str]:
-    """Makes tests use the compiled kernels on an emulated processor: see ``conftest.py``."""
+    """Return the environment in which tests use the kernels on an emulated processor: see ``conftest.py``."""
     return {"CACHEINF_KERNEL_LIBRARY": str(_LIBRARY), "CACHEINF_KERNEL_EMULATOR": " ".join(command(processor))}

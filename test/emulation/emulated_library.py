@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A library for another kind of processor, called like one of this machine's."""
+"""A library for another kind of processor that is called like one for this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALL = struct.Struct("32s10Q")
 _MESSAGE = struct.Struct("3Q")
 _WANTED, _WRITTEN, _RETURNED = range(3)
 _PAGE = 4096
-_ENTRY = struct.Struct("Qq")  # of ``ci_layout``
+_ENTRY = struct.Struct("Qq")  # an entry of ``ci_layout``
 _MARGIN = 1 << 33  # bytes by which a process may still grow
 _ATTEMPTS = 20
 
@@ -29,7 +29,7 @@ class EmulatedLibrary:
     """
 
     def __init__(self, command: Sequence[str | Path], library: Path) -> None:
-        """``command``: starts ``serve_calls`` in the emulator."""
+        """Start the emulator by ``command``, which runs ``serve_calls`` there."""
         self._name = str(library)
         self._memory = os.open("/proc/self/mem", os.O_RDWR)
         self._is_busy = False
@@ -46,7 +46,7 @@ class EmulatedLibrary:
         os.close(self._memory)
 
     def call(self, name: str, arguments: tuple[object, ...]) -> int:
-        """What a function returns, all of its register."""
+        """Call a function, and return the whole register that it returns."""
         self._is_busy = True
         numbers = [_number(argument) for argument in arguments]
         self._send(_CALL.pack(name.encode(), *numbers, *[0] * (10 - len(numbers))))
@@ -62,13 +62,13 @@ class EmulatedLibrary:
         return int(value)
 
     def call_some_time(self, name: str, arguments: tuple[object, ...]) -> None:
-        """Call what returns nothing: now, or after the call that the garbage collector interrupted."""
+        """Call a function without a result: now, or after the call that the garbage collector interrupted."""
         self._postponed.append((name, arguments))
         while self._postponed and not self._is_busy:
             self.call(*self._postponed.pop(0))
 
     def string_at(self, address: int) -> bytes:
-        """A string in the library's own memory."""
+        """Return a string from the library's own memory."""
         return self._bytes_at(address, self.call("strlen", (address,)))
 
     def _bytes_at(self, address: int, size: int) -> bytes:
@@ -77,7 +77,10 @@ class EmulatedLibrary:
         return room.raw[:size]
 
     def _start(self, command: Sequence[str | Path]) -> None:
-        """Start the emulator such that its own memory lies where this process has none: chance decides."""
+        """Start the emulator until its memory lies, by chance, where this process has none.
+
+        Raises RuntimeError if it never does.
+        """
         for _ in range(_ATTEMPTS):
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.call("getpid", ())  # everything is loaded then
@@ -113,7 +116,7 @@ class EmulatedLibrary:
 
 
 class EmulatedFunction:
-    """One function, as ``ctypes`` has them."""
+    """One function of the library, with the interface of ``ctypes`` functions."""
 
     def __init__(self, library: EmulatedLibrary, name: str, restype: Any) -> None:
         self.restype = restype
@@ -130,14 +133,14 @@ class EmulatedFunction:
 
 
 def library_beside() -> ctypes.CDLL:
-    """What is compiled for this machine."""
+    """Load the library that is compiled for this machine."""
     library = ctypes.CDLL(str(Path(kernel_library.__file__).parent / "libcacheinf_kernels.so"))
     abi.declare(library)
     return library
 
 
 def _number(argument: Any) -> int:
-    """What a register holds for an argument: a whole number, an address, or None."""
+    """Return what a register holds for an argument: a whole number, an address, or 0 for None."""
     if argument is None:
         return 0
     if isinstance(argument, int):
@@ -148,7 +151,7 @@ def _number(argument: Any) -> int:
 
 
 def _mapped(process: str) -> list[tuple[int, int]]:
-    """Ranges of addresses, without what the system maps into every process."""
+    """Return the mapped ranges of addresses, without those that the system maps into every process."""
     ranges = []
     for line in Path(f"/proc/{process}/maps").read_text().splitlines():
         if not line.endswith(("[stack]", "[vdso]", "[vvar]", "[vsyscall]")):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Energy meters on a sysfs of our own, by hand."""
+"""Energy meters read a sysfs that the tests write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def zone(root: Path, name: str, label: str, energy_uj: int) -> Path:
 
 
 def chip(root: Path, device: str = "1-0040", driver: str = "ina3221") -> Path:
-    """As the kernel has it: the driver's folder holds links to devices."""
+    """Make a chip's folder as the kernel does: the driver's folder holds links to devices."""
     hwmon = root / "devices" / device / "hwmon/hwmon3"
     hwmon.mkdir(parents=True)
     (root / "bus/i2c/drivers" / driver).mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def test_ina3221_takes_the_input_rail_where_there_is_one(tmp_path: Path) -> None
 
 
 def test_ina3221_adds_rails_of_all_chips_otherwise(tmp_path: Path) -> None:
-    """As on an AGX Orin: channels that are not connected, and shunt voltages and a sum after the third."""
+    """As on an AGX Orin, some channels are not connected; shunt voltages and a sum follow the third channel."""
     one, two = chip(tmp_path, "1-0040"), chip(tmp_path, "1-0041")
     rail(one, 1, "VDD_GPU_SOC", 20_000, 100)
     rail(one, 2, "VDD_CPU_CV", 20_000, 50)

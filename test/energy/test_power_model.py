@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What frames cost, by the model and by a meter."""
+"""Tests of frames' energy, by the power model and by a meter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MODEL = PowerModel(idle_w=4.0, compute_w=10.0, transmit_w=2.0, receive_w=1.0)
 
 
 class Scripted:
-    """A meter with its readings written down; None: it cannot be read."""
+    """A meter with scripted readings; None means that it cannot be read."""
 
     name = "scripted"
 

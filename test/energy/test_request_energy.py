@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What single requests take of the battery."""
+"""Tests of the battery energy of single requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL = PowerModel(idle_w=2.0, compute_w=10.0, transmit_w=4.0, receive_w=1.0)
 
 
 class Log:
-    """A node that can only log."""
+    """A node that can do nothing but log."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -33,7 +33,7 @@ class Log:
 
 
 class Meter:
-    """Says what it is told to; None: it cannot be read."""
+    """A meter with given readings; None means that it cannot be read."""
 
     name = "test meter"
 
@@ -60,7 +60,7 @@ def kind(health: Health) -> str:
 
 
 def test_without_a_meter_the_model_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 ms at 2 W, 50 ms of them computing at 10 W, 25 ms sending at 4 W: 0.2 + 0.5 + 0.1 J."""
+    """100 ms at 2 W, of which 50 ms computing at 10 W and 25 ms sending at 4 W, are 0.2 + 0.5 + 0.1 J."""
     account, log, health = energy(monkeypatch, NoMeter("there is none"))
     took = account.end(account.begin(), 100.0, Spent(compute_ms=50.0, transmit_ms=25.0))
     assert took == pytest.approx(0.8) and kind(health) == "modelled"

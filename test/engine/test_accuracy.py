@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Detection scores, with numbers worked by hand."""
+"""Tests of detection scores, with numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from cacheinf_ros.sources import open_source
 
 
 def detections(*rows):
-    """Rows of (x, y, width, height, class, score)."""
+    """Build detections from rows of (x, y, width, height, class, score)."""
     table = np.array(rows, np.float32).reshape(-1, 6)
     return Detections(boxes=table[:, :4], classes=table[:, 4].astype(np.int64), scores=table[:, 5])
 

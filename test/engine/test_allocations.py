@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""In a steady state a frame allocates no buffer of the engine."""
+"""In a steady state, frames allocate no buffers in the engine."""
 
 from __future__ import annotations
 

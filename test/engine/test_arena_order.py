@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Operators in another order: less memory, the same outputs bit for bit."""
+"""Another order of operators takes less memory, and gives the same outputs bit for bit."""
 
 from __future__ import annotations
 

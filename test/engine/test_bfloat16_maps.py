@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Feature maps in bfloat16 on the CPU: what is cached equals what is dense to the last bit, whatever changes."""
+"""Feature maps in bfloat16 on the CPU: cached execution equals dense execution bit for bit, whatever changes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_they_are_near_float32(seed: int) -> None:
 @settings(max_examples=5)
 @given(seed=seeds)
 def test_rows_change_hands(seed: int) -> None:
-    """Two machines of which each computes some rows: what crosses is exact."""
+    """Two machines share the rows of each map, and transfers are exact."""
     rng, graph = np.random.default_rng(seed), halved(random_model(seed).graph)
     pair, dense = Pair(graph, lambda: choose_backend("cpu", 1, Precision.BFLOAT16)), Program(graph, BACKEND)
     assert pair.robot.replicas is not None
@@ -112,7 +112,7 @@ def test_a_frame_of_the_camera_is_written_rounded() -> None:
 
 
 def test_they_take_half_of_the_memory() -> None:
-    """But for what stays in float32."""
+    """All maps but those that stay in float32 take half of the memory."""
     graph, all_halved = halved(MODEL.graph), with_conversions(with_maps_in(MODEL.graph, torch.bfloat16))
     layout, wide = lay_out(graph), lay_out(MODEL.graph)
     in_float32 = {layout.root(tensor) for _, tensor in graph.outputs} | stem_of(MODEL.graph).maps
@@ -128,7 +128,7 @@ def test_they_take_half_of_the_memory() -> None:
 
 @pytest.mark.parametrize("criterion", list(Criterion))
 def test_what_did_not_change_is_held_back(criterion: Criterion) -> None:
-    """Also where pictures move: what enters is no value that there was."""
+    """This also holds where the picture moves: what enters counts as changed, whatever values were there."""
     graph = halved(MODEL.graph)
     programs = [Program(graph, BACKEND) for _ in range(2)]
     programs[0].set_thresholds(dict.fromkeys(programs[0].kept, DeltaThreshold(threshold=0.0, criterion=criterion)))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Memory of feature maps."""
+"""Tests of the memory of feature maps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whatever is kept between frames, the outputs are the same; and no map is read when it is not alive."""
+"""Outputs do not depend on which maps are kept between frames, and no map is read when it is not alive."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from cacheinf_ros.graph.ir import Pointwise
 @settings(max_examples=15)
 @given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0]), dense=st.booleans())
 def test_random_networks(seed: int, share: float, dense: bool) -> None:
-    """All operators, in any order, at odd sizes; any maps dropped. Bit for bit, but where torch computes: its functions
-    treat the last few values of a row differently.
+    """Networks have all operators in any order at odd sizes, and any maps are dropped.
+
+    Outputs agree bit for bit, except where torch computes: its functions treat a row's last few values differently.
     """
     graph = random_model(seed).graph
     layout, rng = lay_out(graph), np.random.default_rng(seed)
@@ -38,7 +39,7 @@ def test_random_networks(seed: int, share: float, dense: bool) -> None:
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), criterion=st.sampled_from(Criterion))
 def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
-    """Of maps that are kept; what is dropped starts from the old values."""
+    """Changes of kept maps are held back, and dropped maps are computed from the old values."""
     graph = mixed_model().graph
     layout, rng = lay_out(graph), np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(layout) if rng.random() < 0.5)
@@ -51,7 +52,7 @@ def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
 
 
 class _Gated(nn.Module):
-    """Two kept outputs share an input that is not: d, of a, which nothing else reads."""
+    """Two kept outputs share an input d that is not kept, and that is computed from a, which nothing else reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class _Gated(nn.Module):
 
 
 def test_maps_live_as_long_as_any_threshold_needs_them() -> None:
-    """With small changes of one of two siblings held back, what both read is computed in two steps instead of one."""
+    """Where one of two siblings holds changes back, their input is computed in two steps instead of one."""
     graph = graph_of(_Gated(), (40, 48))
     layout = lay_out(graph)
     names = droppable(layout)
@@ -80,7 +81,7 @@ def test_maps_live_as_long_as_any_threshold_needs_them() -> None:
 
 
 class _Pooled(nn.Module):
-    """The mean of a pooled map of which some pixels are read by nobody, and another reader of all of them."""
+    """The mean of a pooled map some of whose input pixels nothing reads, and another operator that reads them all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ def test_a_mean_completes_only_what_it_reads(kernels: Backend) -> None:
 
 
 def test_the_reference_executor_does_the_same() -> None:
-    """But for rounding: torch's products depend on how many rows there are."""
+    """The reference executor agrees up to rounding: torch's products depend on the number of rows."""
     graph = mixed_model().graph
     caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
     assert_same_outputs(graph, caching_and_not(graph, caching, ReferenceBackend(torch.device("cpu"))), 0, rounding=1e-5)

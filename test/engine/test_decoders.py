@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Outputs -> classes, boxes, class map."""
+"""Tests of decoding outputs to classes, boxes and class maps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""DeepCache mode: moved caches, and where they are exact."""
+"""DeepCache mode moves caches, and is exact in known cases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_without_motion_and_loss_it_equals_dense(size: tuple[int, int], shares: 
 
 
 def test_a_moved_picture_reuses_moved_features(tmp_path: Path) -> None:
-    """A shift by a multiple of the total stride moves the features exactly: equal to dense everywhere."""
+    """A shift by a multiple of the total stride moves the features exactly, so that they equal dense execution."""
     (tmp_path / "net.py").write_text(
         "from torch import nn\n"
         "def net():\n"

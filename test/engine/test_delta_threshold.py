@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which changes are passed on."""
+"""Tests of which changes delta thresholds pass on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = np.arange(63)
 
 
 def passed(changes: dict[tuple[int, int], float], criterion: Criterion, threshold: float) -> set[tuple[int, int]]:
-    """Pixels (y, x) of a map of one channel, of which some changed, that are passed on."""
+    """Return the pixels (y, x) that are passed on in a map of one channel in which some pixels changed."""
     computed = OLD.copy().reshape(*SIZE, 1)
     for place, change in changes.items():
         computed[place] = change
@@ -26,21 +26,21 @@ def passed(changes: dict[tuple[int, int], float], criterion: Criterion, threshol
 
 
 def test_a_single_pixel_must_change_three_times_as_much_where_changes_are_pooled() -> None:
-    """Its weight is 3 * 3 of 81: a change of 9 counts as 3."""
+    """A single pixel weighs 3 * 3 of 81, so that a change of 9 counts as 3."""
     assert passed({(3, 4): 9.0}, Criterion.ENERGY, 8.9) == {(3, 4)}
     assert passed({(3, 4): 9.0}, Criterion.POOLED_ENERGY, 2.9) == {(3, 4)}
     assert passed({(3, 4): 9.0}, Criterion.POOLED_ENERGY, 3.1) == set()
 
 
 def test_neighbours_help_each_other() -> None:
-    """Two pixels side by side: squares (9 + 6) / 81 of 9 * 9, a change of sqrt(15); two beyond: (9 + 3) / 81."""
+    """Two adjacent pixels: (9 + 6) / 81 of the square of 9, which is a change of sqrt(15); one apart: (9 + 3) / 81."""
     assert passed({(3, 4): 9.0, (3, 5): 9.0}, Criterion.POOLED_ENERGY, 3.87) == {(3, 4), (3, 5)}
     assert passed({(3, 4): 9.0, (3, 5): 9.0}, Criterion.POOLED_ENERGY, 3.88) == set()
     assert passed({(3, 4): 9.0, (3, 6): 9.0}, Criterion.POOLED_ENERGY, 3.46) >= {(3, 4), (3, 6)}
 
 
 def test_channels_count_by_their_weight() -> None:
-    """3 and 4 are 5; 2 * 3 and 4 / 2 are sqrt(40); the largest is 4, weighted 6."""
+    """Changes of 3 and 4 are 5 in all; weighted, 2 * 3 and 4 / 2 are sqrt(40); the largest is 4, or 6 if weighted."""
     computed, old, rows = np.array([[3, -4]], np.float32), np.zeros((1, 2), np.float32), np.array([0])
     weight = np.array([2, 0.5], np.float32)
     for criterion, weights, change in (

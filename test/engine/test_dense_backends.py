@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Dense backends of lower precision: near what float32 computes, calibrated once, and never in anybody's way."""
+"""Dense backends of lower precision are near float32, are calibrated once, and leave other work alone."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_quantising_ends_with_whom_it_is_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", FULL_PRECISION)
 def test_arithmetic_stays_as_it_was(backend: Backend, model: Model) -> None:
-    """A backend that takes denormal numbers for zero does so in its own threads, or sets the caller's back."""
+    """A backend that flushes denormals to zero does so in its own threads, or restores the caller's setting."""
     prepared = prepare(backend, model, 2)
     prepared.run(prepared.read(np.zeros((*model.input_size, 3), np.uint8)))
     assert np.float32(1e-38) * np.float32(0.1) > 0

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames are dropped on the way to the engine: what it computes stays what it promises."""
+"""Where frames are dropped on the way to the engine, its outputs stay as accurate as promised."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""CacheInf's equations 4 to 7, by hand: what is read of the cache lies where the motion took it."""
+"""CacheInf's equations 4 to 7, worked out by hand: the cache is read where the motion took its contents."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ CONFIG = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False)  # uncalibrated: 
 
 
 def test_equations_6_and_7_by_hand() -> None:
-    """A window of 3 x 3 ones over 16 x 16 pixels, of which (u, v) held 10 u + v; the picture moves by two pixels to the
-    right, and rows 4 and 5 of columns 4 and 5 become 100.
+    """A window of 3 x 3 ones over 16 x 16 pixels, in which (u, v) held 10 u + v.
+
+    The picture moves by two pixels to the right, and rows 4 and 5 of columns 4 and 5 become 100.
     """
     module = nn.Conv2d(3, 1, 3, bias=False)
     with torch.no_grad():
@@ -29,7 +30,7 @@ def test_equations_6_and_7_by_hand() -> None:
     u, v = np.mgrid[:16, :16]
     before = np.repeat((10 * u + v)[..., None], 3, axis=2).astype(np.uint8)
     dense = next(iter(engine.run(before, None).outputs.values())).copy()
-    assert dense[0, 0, 3, 3] == 9 * 44  # the mean of nine is the middle's
+    assert dense[0, 0, 3, 3] == 9 * 44  # the mean of the nine values is the middle one
 
     frame = np.roll(before, 2, axis=1)
     frame[4:6, 4:6] = 100

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Exact mode equals dense execution, whatever changes, for as many frames as you like."""
+"""Exact mode equals dense execution, whatever changes, for any number of frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIXED = mixed_model()
     seed=st.integers(0, 10000),
 )
 def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[float], seed: int) -> None:
-    """Frames of any size (they are resized), any masks, five in a row."""
+    """Frames have any size (they are resized) and any masks, five in a row."""
     rng = np.random.default_rng(seed)
     engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
     image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
@@ -49,7 +49,7 @@ def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
 @settings(max_examples=25)
 @given(seed=seeds)
 def test_random_networks_equal_dense(seed: int) -> None:
-    """All operators, in any order, at odd sizes."""
+    """Networks have all operators, in any order, at odd sizes."""
     assert_sequence_equals_dense(random_model(seed).model(), shares=(0.02, 0.0, 0.1, 0.5), block=3)
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where conversions stand between maps of 16 bits and of float32."""
+"""Tests of where conversions between maps of 16 bits and of float32 are placed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cacheinf_ros.graph.ir import Conv, Convert, PixelShuffle
 
 
 class _Enlarging(nn.Module):
-    """Its output is a shuffled map, which a convolution computes; another reads that map too if ``is_read_twice``."""
+    """A network whose output is a pixel shuffle of a convolution; another layer reads that too if ``is_read_twice``."""
 
     def __init__(self, *, is_read_twice: bool) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ def _halved(*, is_read_twice: bool) -> Graph:
 
 
 def _shuffled_floats(graph: Graph) -> tuple[torch.dtype, bool]:
-    """The type of what the convolution before the shuffle writes, and whether a conversion stands between them."""
+    """Return the dtype that the convolution before the shuffle writes, and whether a conversion follows it."""
     (shuffle,) = (operator for operator in graph.operators if isinstance(operator, PixelShuffle))
     before = next(operator for operator in graph.operators if operator.output == shuffle.inputs[0])
     is_converted = isinstance(before, Convert)
@@ -43,7 +43,7 @@ def _shuffled_floats(graph: Graph) -> tuple[torch.dtype, bool]:
 
 
 class _Softmax(nn.Module):
-    """Computed in float32; a convolution reads it, and an output adds something to it."""
+    """A softmax, computed in float32, that a convolution reads and that is added to an output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def test_what_is_there_in_float32_is_not_made_of_what_was_rounded() -> None:
         o for o in graph.operators if isinstance(o, Convert) and graph.tensors[o.output].floats is torch.float32
     ]
     written = {operator.output: operator for operator in graph.operators}
-    for operator in to_float32:  # of none that was float32 before
+    for operator in to_float32:  # a map that was float32 before is not converted back
         assert not isinstance(written.get(operator.inputs[0]), Convert)
     assert not any(name.endswith("'") for name in graph.tensors)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Motions between frame, input and outputs."""
+"""Tests of motions between frame, input and outputs."""
 
 from __future__ import annotations
 

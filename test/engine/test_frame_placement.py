@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames with a margin in the model's input: where they lie, and that the engine stays exact with them."""
+"""Frames with a margin in the model's input: their placement, and that the engine stays exact."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_margin_stays_while_deepcache_moves_the_picture(model: Model) -> Non
 
 
 def test_bounded_mode_follows_the_camera_within_a_margin(model: Model) -> None:
-    """Not calibrated it is exact for its canvas, and a camera that comes back finds what it left."""
+    """Without calibration bounded mode is exact for its keyframe, and a camera that returns finds what it left."""
     rng = np.random.default_rng(0)
     wide = rng.integers(0, 256, (90, 170, 3), dtype=np.uint8)
     image, beside = wide[:, :150].copy(), wide[:, 10:160].copy()

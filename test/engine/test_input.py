@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the input map holds after each frame, and which of its pixels changed."""
+"""Tests of the input map's contents after each frame, and of which of its pixels changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZE = (23, 31)
 def test_a_card_that_does_not_fit_to_the_network_is_refused(
     kernels: Backend, size: tuple[int, int], channels: int
 ) -> None:
-    """Frames were written beside the map."""
+    """Frames were once written beyond the end of the map."""
     preprocessor = Preprocessor(ModelCard(name="t", input_size=SIZE))
     with pytest.raises(EngineError, match="correct input_size, or build the catalog anew"):
         kernels.input(preprocessor, MapBuffer.allocate(size, channels, CPU))

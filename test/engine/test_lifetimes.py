@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When the maps of a graph that are not kept are alive."""
+"""Tests of when maps that are not kept are alive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Branches(nn.Module):
 
 
 def test_branches_lie_inside_their_concatenation() -> None:
-    """Computations: stem 0, left 1, right 2, head 3; 10 x 12 pixels of 4 bytes."""
+    """Operators are stem 0, left 1, right 2 and head 3, on 10 x 12 pixels of 4 bytes."""
     records = dense_records(graph_of(_Branches(), (10, 12)), alignment=1)
     assert sorted((r.size, r.first, r.last) for r in records) == [(8 * 480, 0, 2), (16 * 480, 1, 3)]
 
@@ -44,8 +44,9 @@ def test_sizes_are_aligned_and_ends_are_kept() -> None:
 
 
 def test_what_is_computed_in_two_steps_lives_from_the_first_to_the_last() -> None:
-    """Three windows of 3, the second of which is kept: so that the third, which adds the first's output, is computed,
-    the first is computed again around what the second needed.
+    """Three windows of 3, of which the second map is kept and the third adds the first's output.
+
+    To compute the third, the first is computed again around the pixels that the second needed.
     """
 
     class Residual(nn.Module):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The engine follows a camera: it computes just what the cache stands for."""
+"""The engine follows a camera: it computes exactly the image that its cache represents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What of the model's input depends on which pixels of the frame."""
+"""Tests of which pixels of the model's input depend on which pixels of the frame."""
 
 from __future__ import annotations
 

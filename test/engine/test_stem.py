@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which operators are the stem, and that they are worth staying in float32."""
+"""Tests of which operators form the stem, and that keeping it in float32 is worth it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACKEND = choose_backend("cpu", 2, Precision.BFLOAT16)
 
 
 class _TwoPaths(nn.Module):
-    """Three convolutions in a row, and beside them one that reads the pooled input, as ESPNet's do."""
+    """Three convolutions in a row, and one beside them that reads the pooled input, as in ESPNet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ def test_two_convolutions_of_each_path_are_the_stem() -> None:
     sizes = sorted(tuple(graph.tensors[name].shape[1:]) for name in stem.maps)
     assert (3, 32, 48) in sizes  # the input
     assert (3, 16, 24) in sizes  # pooled
-    assert (8, 16, 24) in sizes  # of the first convolution
-    assert (8, 8, 12) not in sizes  # of the second, pooled
+    assert (8, 16, 24) in sizes  # the first convolution's output
+    assert (8, 8, 12) not in sizes  # the second one's, pooled
 
 
 def test_they_read_float32_and_no_other_convolution_does() -> None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whether torch's convolutions on a GPU round to TF32 is set for as long as something computes, and put back."""
+"""Rounding torch's convolutions on a GPU to TF32 is set only while something computes, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from cacheinf_ros.engine.tf32 import in_full_precision, tf32
 
 CUDNN = torch.backends.cudnn
-GPU = torch.device("cuda")  # which need not be there
+GPU = torch.device("cuda")  # the machine need not have one
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Threads of the kernels where the system has none left, and where the process ends while they work."""
+"""Kernel threads where the system has no more threads, and where the process ends while they work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A connection whose packets cannot be received is as good as lost, and that is said."""
+"""A connection whose packets cannot be received counts as lost, and that is said."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def listen(connection: socket.socket, receive: Callable[[Packet], None]) -> list[str]:
-    """Grows by the reason when the other end is lost."""
+    """Return a list to which the reason is added when the other end is lost."""
     lost: list[str] = []
     PacketStream(connection, Listening(receive=receive, lost=lambda *reason: lost.append(*reason)), "host").start()
     return lost

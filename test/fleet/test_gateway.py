@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A gateway reports to its ledger whatever happens, for the ledger takes one that is silent for dead."""
+"""A gateway keeps reporting to its ledger whatever happens, as a silent one counts as dead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.fleet.messages import GatewayReport, Orders
 
 
 class Failing(OneProcess):
-    """Fails once for each of some reasons, and complains from then on."""
+    """A cluster that fails once for each of these reasons, and complains from then on."""
 
     def __init__(self, *failures: Exception) -> None:
         super().__init__(machines=1)

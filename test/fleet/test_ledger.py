@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A fleet's ledger: whatever happens, sessions are where they may be, and a ledger that is lost is told again."""
+"""A fleet's ledger always keeps sessions where they may be, and is told everything again after it was lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROBOTS = tuple(f"r{i}" for i in range(8))
 
 
 def demand_of(robot: str) -> Demand:
-    """Some are light, some heavy, and the last ones matter more."""
+    """Return a robot's demand: some are light, some heavy, and the last ones have a higher priority."""
     number = int(robot[1:])
     return Demand(
         network="ab"[number % 2], mean_ms=20.0 + 30.0 * (number % 3), worst_ms=120.0, period_ms=200.0,
@@ -38,7 +38,7 @@ def asked(robot: str, gateway: str) -> Asked:
 
 
 class Gateway:
-    """Does what it is told, at once."""
+    """A gateway that follows all orders at once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class Fleet(RuleBasedStateMachine):
             before = self.owner_of(robot)
             report = self.gateways[gateway].report()  # made before the answer: the session is not placed yet
             self.tell(self.gateways[gateway], replace(report, sessions={**report.sessions, robot: ("", None)}))
-            self.ledger.leave(robot, gateway)  # as whoever was told so does: what is the other one's stays
+            self.ledger.leave(robot, gateway)  # as a gateway that is told so does; the other one's session stays
             assert self.owner_of(robot) == before
             return
         own = self.gateways[gateway]
@@ -99,7 +99,7 @@ class Fleet(RuleBasedStateMachine):
         keep_up(self.ledger, self.now_s)
 
     def tell(self, gateway: Gateway, report: GatewayReport) -> None:
-        """Report, and do what is answered."""
+        """Send a report to the ledger, and follow the orders that it returns."""
         there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
         orders = self.ledger.report(report, self.now_s)
         for place, network in orders.start:
@@ -119,7 +119,7 @@ class Fleet(RuleBasedStateMachine):
             gateway.sessions.pop(robot, None)
 
     def owner_of(self, robot: str) -> str | None:
-        """The gateway whose session it is, as far as the ledger knows."""
+        """Return the gateway that has the robot's session, as far as the ledger knows."""
         known = self.ledger.state.sessions.get(robot)
         return known.gateway if known is not None else None
 
@@ -221,7 +221,7 @@ def test_a_session_whose_process_still_starts_keeps_its_place() -> None:
 
 
 def test_where_a_process_has_died_none_is_placed_for_a_while() -> None:
-    """As Ray notices late that a node is dead, and its machine then looks as if it had nothing to do."""
+    """Ray notices late that a node is dead, whose machine then looks idle."""
     ledger, gateway = FleetLedger(FleetRules()), Gateway("g0")
     ledger.see(MACHINES[:2])
 

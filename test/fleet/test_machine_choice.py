@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where sessions go, and that nobody is promised what cannot be kept."""
+"""Tests of where sessions are placed, and that no robot is promised what cannot be kept."""
 
 from __future__ import annotations
 

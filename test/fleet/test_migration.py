@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots whose sessions move: planned moves lose no frame, a lost machine costs at most one of each robot."""
+"""Sessions move between processes: planned moves lose no frame, a lost machine at most one of each robot."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_session_that_its_robot_has_left_ends_without_a_word(rig: Rig, monkeyp
     assert space is not None
     RowSession(
         "leaving", Identity.of(load_model(MODEL)), space.space, OffloadConfig(), session.receive
-    ).poll()  # it greets once
+    ).poll()  # the robot greets once
     until(lambda: not session.is_open, lambda: rig.film(1))
     assert {packet.kind for packet in heard} <= {Kind.WELCOME}
     assert all(all(robot.shared) for robot in rig.robots), "robots that speak keep their sessions"

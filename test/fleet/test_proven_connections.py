@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who connects without the key, or says nothing, keeps nobody out; a process that says nothing is not waited for."""
+"""Clients without the key or silent ones keep nobody out, and a silent process is not waited for."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def listener(taken: list[socket.socket]) -> Iterator[ProvenListener]:
 
 
 def silent(address: Address, count: int, stack: ExitStack) -> list[socket.socket]:
-    """Clients that connect, and say nothing."""
+    """Connect clients that say nothing."""
     return [stack.enter_context(socket.create_connection(address)) for _ in range(count)]
 
 
 def connected(address: Address, key: bytes) -> list[str]:
-    """What becomes of connecting to a process: grows by one when that ends, empty where it has come about."""
+    """Connect to a process in a thread; returns a list to which the outcome is added, empty text for success."""
     ends: list[str] = []
 
     def try_it() -> None:
@@ -77,7 +77,7 @@ def test_a_client_that_says_nothing_keeps_no_gateway_out_of_a_process() -> None:
 
 
 def test_a_process_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that is stopped: the system takes connections in its place."""
+    """A stopped process does this: the system accepts connections for it."""
     monkeypatch.setattr(proven_connections, "PROOF_S", 0.3, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as stopped:
         ends = connected(stopped.getsockname()[:2], KEY)

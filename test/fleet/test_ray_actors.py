@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The actor that keeps the ledger looks after machines whatever Ray answers."""
+"""The actor that keeps the ledger looks after machines, whatever Ray answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cacheinf_ros.fleet.messages import GatewayReport
 
 
 class Ray:
-    """In place of Ray itself: a list of nodes that grows, or a failure."""
+    """A replacement of Ray: it returns a growing list of nodes, or fails."""
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A real Ray cluster of two nodes on this machine, one of which is killed under a robot."""
+"""A real Ray cluster of two nodes on this machine, one of which is killed while it serves a robot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def machines() -> Iterator[OwnMachines]:
 
 
 def assert_held(*machines: str) -> None:
-    """Each has the weights in its object store, where nobody writes to them."""
+    """Check that each machine has the weights in its object store, read-only."""
     import ray
 
     model = Identity.of(load_model(MODEL))

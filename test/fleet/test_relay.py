@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whatever comes under the name of a robot's session, the robot itself is heard, and a session that fails says so."""
+"""Whatever comes in the name of a robot's session, the robot is heard, and a failing session says so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def packet(epoch: int, kind: Kind, content: bytes = b"") -> Packet:
 
 
 class Stream:
-    """In place of :class:`.frame_stream.PacketStream`; packets must be such that they can be sent."""
+    """A replacement of :class:`.frame_stream.PacketStream` that checks that packets can be sent."""
 
     def __init__(self, listening: Listening) -> None:
         self.listening = listening
@@ -55,14 +55,14 @@ class Stream:
 
 
 class OneRobot:
-    """See :class:`cacheinf_ros.fleet.placing.Fleet`; and the session of its robot."""
+    """A :class:`cacheinf_ros.fleet.placing.Fleet` of one robot, with that robot's session."""
 
     name = "gateway"
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []
         self.lost: list[str] = []
-        self.failure: Exception | None = None  # of whoever asks for a place
+        self.failure: Exception | None = None  # raised for whoever asks for a place
         self.heard: list[Packet] = []
         self.complaints: list[str] = []
         self.session = RelaySession("robot", self, self.heard.append, self.complaints.append)
@@ -92,13 +92,13 @@ class OneRobot:
         pass
 
     def greet(self, epoch: int) -> None:
-        """As the robot does until it is welcomed."""
+        """Greet as the robot does, and wait until it is welcomed."""
         self.heard.clear()
         self.session.receive(packet(epoch, Kind.HELLO, HELLO))
         until(lambda: any((each.kind, each.epoch) == (Kind.WELCOME, epoch) for each in self.heard))
 
     def reaches_process(self, epoch: int, process: int) -> bool:
-        """Whether a frame that begins in an epoch comes to one of the processes."""
+        """Tell whether a frame that begins in an epoch reaches one of the processes."""
         self.session.receive(packet(epoch, Kind.START))
         return (Kind.START, epoch) in self.streams[process].sent
 
@@ -120,7 +120,7 @@ def test_a_stray_packet_of_the_last_epoch_locks_nobody_out(fleet: OneRobot) -> N
 
 @pytest.mark.parametrize("stray", [LAST_EPOCH, 7, 0])
 def test_who_greets_in_the_robots_name_holds_it_up_until_it_greets_again(stray: int, fleet: OneRobot) -> None:
-    """The process says then that the robot has started anew, so that it greets at once; or the robot was restarted."""
+    """The process then says that the robot has started anew, so that it greets at once; or the robot was restarted."""
     fleet.greet(5)
     fleet.greet(stray)
     fleet.greet(6)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Simulated cores: who computes at once gets an equal share of them, worked out by hand and as a property."""
+"""Simulated cores are shared equally by those who compute at once, by hand and as a property."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cacheinf_ros.fleet.shared_cores import SharedCores
 
 simpy = pytest.importorskip("simpy")
 JOBS = st.lists(st.tuples(st.floats(0, 2), st.floats(0.01, 2)), min_size=1, max_size=8)
-"""(beginning, seconds of a core) of each."""
+"""A strategy for jobs: the beginning and the core seconds of each."""
 
 
 def ends(cores: int, jobs: list[tuple[float, float]], given_up_s: float = 1e6) -> NDArray[np.float64]:
-    """float64 [jobs, 2]: when each job ends, and what was done of it."""
+    """Return float64 [jobs, 2]: when each job ends, and how many core seconds of it were done."""
     env = simpy.Environment()
     shared = SharedCores(env, cores)
     found = [(0.0, 0.0)] * len(jobs)
@@ -41,7 +41,7 @@ def test_three_at_once_on_two_cores() -> None:
 
 
 def test_who_comes_later_slows_the_others_down_from_then_on() -> None:
-    """The first has done 0.5 when the second comes; they share until 1.5, when it ends; then one is alone."""
+    """The first job has done 0.5 when the second comes; they share until it ends at 1.5, and then one is alone."""
     assert ends(1, [(0, 1.0), (0.5, 1.0)]) == pytest.approx(np.array([(1.5, 1.0), (2.0, 1.0)]))
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models whose weights lie in memory that others see compute the same, and nothing of the weights is copied."""
+"""Models whose weights lie in shared memory compute the same, and no weights are copied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``python -m fuzzing TARGET --seconds N``: one decoder under Atheris, guided by the coverage of this package.
+"""``python -m fuzzing TARGET --seconds N``: fuzz one decoder with Atheris, guided by the coverage of this package.
 
-What is found new lands in build/fuzzing/TARGET, beside the seeds; what crashes, in build/fuzzing/TARGET-crash-...
+Inputs with new coverage are saved in build/fuzzing/TARGET, beside the seeds; those that crash it, in
+build/fuzzing/TARGET-crash-...
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _GUIDING = (
     "fleet.frame_stream", "graph", "nodes.conversions", "nodes.image_messages", "nodes.packet_messages",
     "nodes.results", "nodes.shape_messages", "offload.protocol", "pipeline.map_chain", "sources",
 )  # fmt: skip
-"""What decoders are made of; loops that are compiled from Python cannot be instrumented."""
+"""The modules that decoders consist of; loops that are compiled from Python cannot be instrumented."""
 _RSS_MB = 4096  # with torch and the middleware
 _MALLOC_MB = 600  # at once: more than the largest picture takes while it is decoded
 _HANG_S = 20  # on a busy machine
@@ -32,7 +33,7 @@ _WITHOUT_STDERR = 2  # rclpy, libpng and libjpeg write a line there for most inp
 
 
 def main() -> None:
-    """Fuzz one target."""
+    """Fuzz the target that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target")
     parser.add_argument("--seconds", type=int, default=60)
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def _not_guiding() -> list[str]:
-    """All other modules of the package, each by its full name, as Atheris wants them."""
+    """Return the full names of all other modules of the package, as Atheris wants them."""
     (root,) = importlib.util.find_spec("cacheinf_ros").submodule_search_locations
     sources = (path.relative_to(root).with_suffix("") for path in Path(root).rglob("*.py"))
     names = [".".join(path.parts).removesuffix(".__init__").removesuffix("__init__") for path in sources]

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One function per decoder: it takes any bytes, and raises nothing but what the decoder says that it raises.
+"""One function per decoder, which takes any bytes and raises only what the decoder documents.
 
-Each returns whether the bytes were accepted. Hashes and checksums are left out: whoever writes the bytes writes those.
+Each returns whether the bytes were accepted. Hashes and checksums are left out, as an attacker would write valid ones.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
 from cacheinf_ros.sources.tiff_files import tiff_size
 
 Decoder = Callable[[bytes], bool]
-"""Whether the bytes were accepted."""
+"""A function that returns whether it accepts the bytes."""
 
 _MANY_PIXELS = 2**18
-"""Of pictures here: larger ones that are still decoded only take longer."""
+"""The most pixels of a picture here: larger ones that are still decoded only take longer."""
 PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS = (2, 7), 9, 3
 PIXELS_SIZE = (40, 50)
-_LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
+_LARGEST_GRAPH = 2_000_000  # the most values in all tensors of a graph that is run
 
 
 PACKET = struct.Struct("<BHBHHB")
-"""In the target ``packets``: kind, frame, tensor, part, parts and length of the data, which follow it."""
+"""In the target ``packets``: kind, frame, tensor, part, parts and length of the data that follows."""
 _MOST_WAITING = 1000  # bytes, of the packets of that target
 
 
 @cache
 def tiny_model() -> Model:
-    """A small network, with the same weights on every machine: seeds hold hashes of them."""
+    """Build a small network with the same weights on every machine, as seeds hold hashes of them."""
     network, rng = tiny(), np.random.default_rng(0)
     for parameter in network.parameters():
         parameter.data = torch.from_numpy(rng.integers(-8, 9, parameter.shape).astype(np.float32) / 16)
@@ -80,58 +80,58 @@ def tiny_model() -> Model:
 
 
 def tiny_graph() -> Graph:
-    """Its graph."""
+    """Return the small network's graph."""
     return tiny_model().graph
 
 
 @cache
 def tiny_trunk() -> Model:
-    """It without its last layer."""
+    """Return the small network without its last layer."""
     return trunk_model(tiny_model())
 
 
 @cache
 def workload() -> Workload:
-    """The operators of the same network."""
+    """Return the small network's operators as a workload."""
     return Workload(lay_out(tiny_graph()))
 
 
 def space() -> PartitionSpace:
-    """Of the same one."""
+    """Return the small network's possible partitions."""
     return workload().space
 
 
 def hello(data: bytes) -> bool:
-    """A robot's greeting."""
+    """Decode a robot's greeting."""
     return accepts(read_hello, data)
 
 
 def welcome(data: bytes) -> bool:
-    """A server's."""
+    """Decode a server's reply to a greeting."""
     return accepts(read_welcome, data)
 
 
 def start(data: bytes) -> bool:
-    """A shared frame's start."""
+    """Decode the start of a shared frame."""
     return accepts(lambda content: decode_start(content, space()), data)
 
 
 def load(data: bytes) -> bool:
-    """How busy a server is."""
+    """Decode how busy a server is."""
     busy = load_from(data)
     assert busy is None or 0 <= busy <= 1
     return busy is not None
 
 
 def served(data: bytes) -> bool:
-    """What a server says of a frame that it has done."""
+    """Decode a server's report of a frame that it has computed."""
     found = Served.decode(data)
     assert found is None or all(0 <= each < math.inf for each in (found.took_ms, found.waited_ms, found.busy_ms))
     return found is not None
 
 
 def packets(data: bytes) -> bool:
-    """Packets of a session one after another, as both kinds of sessions put them together."""
+    """Reassemble the packets of a session, one after another, as both kinds of sessions do."""
     newest, mailbox = NewestContent(Kind.FRAME, _MOST_WAITING), Mailbox(_MOST_WAITING, tensors=5)
     complete, last = False, 0
     for each in _packets_in(data):
@@ -163,7 +163,7 @@ def _packets_in(data: bytes) -> Iterator[Packet]:
 
 
 def rows(data: bytes) -> bool:
-    """Rows of a tensor."""
+    """Decode rows of a tensor."""
 
     def decode(content: bytes) -> None:
         with suppress(MessageError):
@@ -178,7 +178,7 @@ def rows(data: bytes) -> bool:
 
 
 def search(data: bytes) -> bool:
-    """A robot's question for schedules."""
+    """Decode a robot's request for schedules."""
 
     def decode(content: bytes) -> None:
         machines = question_of(content, np.ones((len(workload().names), len(POINTS)))).machines
@@ -188,7 +188,7 @@ def search(data: bytes) -> bool:
 
 
 def schedules(data: bytes) -> bool:
-    """A server's table of schedules; each is one that can be executed."""
+    """Decode a server's table of schedules, each of which must be executable."""
 
     def decode(content: bytes) -> None:
         for rows in table_of(content, workload()).rows.reshape(-1, len(workload().names)):
@@ -198,7 +198,7 @@ def schedules(data: bytes) -> bool:
 
 
 def pixels(data: bytes) -> bool:
-    """Changed pixels of the input."""
+    """Decode changed pixels of the input."""
 
     def decode(content: bytes) -> None:
         found = decode_pixels(content, *PIXELS_SIZE)
@@ -210,12 +210,12 @@ def pixels(data: bytes) -> bool:
 
 
 def picture(data: bytes) -> bool:
-    """A whole frame's picture file."""
+    """Decode the picture file of a whole frame."""
     return not _takes_long(data) and accepts(lambda content: decode_picture(content), data)
 
 
 def compressed(data: bytes) -> bool:
-    """A camera's compressed image, behind a line that is its format."""
+    """Decode a camera's compressed image, which follows a line with its format."""
     description, _, content = data.partition(b"\n")
     if _takes_long(content):
         return False
@@ -223,7 +223,7 @@ def compressed(data: bytes) -> bool:
 
 
 def fleet_packet(data: bytes) -> bool:
-    """A packet of a gateway, or of a process that computes for it."""
+    """Decode a packet between a gateway and a process that computes for it."""
 
     def decode(content: bytes) -> None:
         found = packet_of(content)
@@ -234,7 +234,7 @@ def fleet_packet(data: bytes) -> bool:
 
 
 def graph(data: bytes) -> bool:
-    """A kept graph; one that is accepted is compiled, and run by the compiled kernels."""
+    """Decode a stored graph; one that is accepted is compiled, and run by the compiled kernels."""
     read: list[Graph] = []
     if not accepts(lambda content: read.append(decode_graph(memoryview(bytearray(content)))), data):
         return False
@@ -245,17 +245,17 @@ def graph(data: bytes) -> bool:
 
 
 def calibration(data: bytes) -> bool:
-    """A kept calibration: whatever its parser raises counts as a refusal, see ``KeptFile.read``."""
+    """Decode a stored calibration; whatever its parser raises counts as a refusal, see ``KeptFile.read``."""
     return accepts(lambda content: checked_calibration(memoryview(content), tiny_graph()), data, Exception)
 
 
 def costs(data: bytes) -> bool:
-    """A kept cost model."""
+    """Decode a stored cost model."""
     return accepts(lambda content: read_costs(json.loads(content)), data, Exception)
 
 
 def scales(data: bytes) -> bool:
-    """Scales of a catalog's variant, which nobody has vouched for; the kernels compute with those that are accepted."""
+    """Decode the scales of a catalog's variant, which nobody vouches for; kernels compute with those accepted."""
     read: list[Graph] = []
     if not accepts(lambda content: read.append(int8_graph(tiny_graph(), checked_scales(content, tiny_graph()))), data):
         return False
@@ -264,27 +264,27 @@ def scales(data: bytes) -> bool:
 
 
 def card(data: bytes) -> bool:
-    """A model card."""
+    """Decode a model card."""
     return accepts(read_card, _as_file(data))
 
 
 def catalog(data: bytes) -> bool:
-    """A catalog."""
+    """Decode a catalog's file."""
     return accepts(lambda path: read_yaml(path, CatalogFile, "build it anew"), _as_file(data))
 
 
 def specialise(data: bytes) -> bool:
-    """What a catalog says of specialists."""
+    """Decode a catalog's description of specialists."""
     return accepts(lambda path: read_yaml(path, SpecialiseFile, "build it anew"), _as_file(data))
 
 
 def training_set(data: bytes) -> bool:
-    """Samples that specialists are made from."""
+    """Decode samples from which specialists are made."""
     return accepts(lambda path: load_training_set(path, tiny_trunk()), _as_file(data))
 
 
 def heads(data: bytes) -> bool:
-    """What a folder of heads says."""
+    """Decode the description of a folder of heads."""
     return accepts(lambda path: read_yaml(path, HeadsFile, "write it anew"), _as_file(data))
 
 
@@ -296,11 +296,11 @@ DECODERS: dict[str, Decoder] = {
         *(graph, calibration, costs, scales, card, catalog, specialise, training_set, heads),
     )
 }
-"""By name. Those that need ROS are in :mod:`.messages`."""
+"""All decoders by name, except those that need ROS, which are in :mod:`.messages`."""
 
 
 def all_decoders() -> dict[str, Decoder]:
-    """With those of ROS messages, where there is ROS."""
+    """Return all decoders, including those of ROS messages where ROS is installed."""
     try:
         from fuzzing.messages import MESSAGE_DECODERS
     except ImportError:
@@ -309,7 +309,7 @@ def all_decoders() -> dict[str, Decoder]:
 
 
 def accepts(decode: Callable[[Any], object], data: Any, refusal: type[Exception] = CacheinfError) -> bool:
-    """Whether a decoder takes this; whatever is no refusal is raised."""
+    """Tell whether a decoder accepts the data; any exception other than a refusal is raised."""
     try:
         decode(data)
     except refusal:
@@ -343,4 +343,4 @@ def _run(found: Graph, precision: Precision = Precision.FLOAT32) -> None:
         program.changed_input.fill_middle(0.3)
         program.execute()
     except (CacheinfError, RuntimeError, ValueError, TypeError, LookupError, NotImplementedError):
-        pass  # torch refuses what global operators are called with
+        pass  # torch refuses some arguments of global operators

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``python -m fuzzing.make_seeds``: writes the seeds anew, where a format has changed."""
+"""``python -m fuzzing.make_seeds``: write the seeds anew, where a format has changed."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ from fuzzing.decoders import (
 
 _SEEDS = Path(__file__).parent / "seeds"
 _IMAGE = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
-_MOST_BYTES = 60_000  # of a seed
+_MOST_BYTES = 60_000  # the size limit of a seed
 
 
 def main() -> None:
-    """Write them all."""
+    """Write the seeds of all targets."""
     for target, seeds in {**_sessions(), **_files(), **_messages()}.items():
         folder = _SEEDS / target
         folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def _files() -> dict[str, list[bytes]]:
 
 
 def _graphs() -> list[bytes]:
-    """Of the smallest random networks that can be stored, and of one that is always there."""
+    """Return the smallest random graphs that can be stored, and the small network's graph."""
     found = [encode_graph(tiny_graph())]
     for seed in range(60):
         network = random_network(seed)
@@ -196,7 +196,7 @@ def _graphs() -> list[bytes]:
 
 
 def _written(calibration: Calibration) -> bytes:
-    """What is kept, without the header that holds its hash."""
+    """Return a calibration as it is stored, without the header that holds its hash."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "file.npz"
         save_calibration(calibration, path)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Decoders of ROS messages, as :mod:`.decoders`; from the bytes that the middleware delivers."""
+"""Decoders of ROS messages, like :mod:`.decoders`, from the bytes that the middleware delivers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)
 
 
 def cache_map(data: bytes) -> bool:
-    """A cache map, and what is done with every one: masks, and composing with another."""
+    """Decode a cache map, and do what is done with every one: make masks, and compose it with another."""
     message = _deserialized(data, CacheMap)
     if message is None:
         return False
@@ -47,17 +47,17 @@ def cache_map(data: bytes) -> bool:
 
 
 def image(data: bytes) -> bool:
-    """A raw image of a camera."""
+    """Decode a camera's raw image."""
     return accepts(lambda raw: _image(_IMAGES, raw), data)
 
 
 def compressed_image(data: bytes) -> bool:
-    """A compressed one."""
+    """Decode a camera's compressed image."""
     return accepts(lambda raw: _image(_COMPRESSED, raw), data)
 
 
 def packet(data: bytes) -> bool:
-    """A packet of any kind; what is sound but for its checksum is delivered to a mailbox, beside the other parts."""
+    """Decode a packet of any kind; one that is sound but for its checksum is delivered to a mailbox."""
     message = _deserialized(data, SplitPacket)
     if message is None:
         return False
@@ -70,17 +70,17 @@ def packet(data: bytes) -> bool:
 
 
 def frame(data: bytes) -> bool:
-    """What a packet with a whole frame holds; its picture is a decoder of its own."""
+    """Decode a packet with a whole frame; the picture in it has a decoder of its own."""
     return accepts(stamp_and_picture, data)
 
 
 def result(data: bytes) -> bool:
-    """A server's result of a whole frame."""
+    """Decode a server's result of a whole frame."""
     return accepts(result_from, data)
 
 
 def engine_state(data: bytes) -> bool:
-    """What the inference node tells the matcher, which then matches a frame in this way."""
+    """Decode what the inference node tells the matcher, and match a frame accordingly."""
     message = _deserialized(data, EngineState)
     if message is None:
         return False
@@ -101,13 +101,13 @@ MESSAGE_DECODERS: dict[str, Decoder] = {
 
 
 class _Silent:
-    """A node's health, to which it does not matter what is said."""
+    """A node's health that ignores all that it is told."""
 
     def note(self, name: str, value: str) -> None:
-        """Be told how the node is."""
+        """Ignore how the node is."""
 
     def complained(self, complaint: str) -> None:
-        """Be told what is wrong."""
+        """Ignore what is wrong."""
 
 
 @cache
@@ -124,15 +124,15 @@ def _image(messages: CameraMessages, raw: bytes) -> None:
 
 
 def _deserialized(data: bytes, kind: Any) -> Any:
-    """None where the middleware would not deliver it.
+    """Deserialize a message; returns None where the middleware would not deliver it.
 
-    It ends the process by itself for other beginnings (docs/trust.md), which is not what is looked for here.
+    For other beginnings the middleware ends the process (docs/trust.md), which is not what is tested here.
     """
     if len(data) < len(_BEGINNING) + 4:
         return None
     try:
         return deserialize_message(_BEGINNING + data[len(_BEGINNING) :], kind)
-    except Exception:  # rclpy names none
+    except Exception:  # rclpy documents no exception types
         return None
 
 

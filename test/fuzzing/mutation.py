@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Damage to bytes that are sound otherwise: enough of them stay as they are that a decoder is reached."""
+"""Damage to otherwise valid bytes, slight enough that they still reach a decoder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TELLING = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The same with one to three places changed, cut out, repeated, or cut off at the end."""
+    """Return the bytes with one to three places changed, cut out, repeated, or cut off at the end."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         _damage(changed, rng)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Every decoder takes its seeds, and of damaged ones refuses what it cannot read; `make fuzz` does so for longer."""
+"""Every decoder accepts its seeds and refuses damaged ones that it cannot read; `make fuzz` tests this for longer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fuzzing.mutation import mutated
 
 SEEDS = Path(__file__).parent / "seeds"
 TIMES = int(os.environ.get("CACHEINF_FUZZ_TIMES", "300"))
-"""Damaged inputs for each decoder."""
+"""The number of damaged inputs for each decoder."""
 DECODERS = all_decoders()
 MOST_S = 1.0
-"""Of processor time for one input, which other processes do not lengthen; hundreds of times what any takes."""
+"""The most CPU seconds for one input, hundreds of times what any takes; other processes do not affect it."""
 MOST_MB = 200
-"""By which the process may grow beyond what it takes for whole inputs, which are below 0.1 MB."""
+"""The most megabytes by which the process may grow over its size for valid inputs, which are below 0.1 MB."""
 COMPILED_OTHERWISE = "CACHEINF_KERNEL_LIBRARY" in os.environ
-"""With sanitizers, which keep what was freed, and take several times as long."""
+"""Whether the kernels have sanitizers, which keep freed memory and take several times as long."""
 
 
 def seeds(target: str, pattern: str = "[0-9]*") -> list[bytes]:
@@ -50,7 +50,7 @@ def test_damaged_ones_are_refused_or_harmless(target: str) -> None:
     rng, decode = random.Random(0), DECODERS[target]
     sound = seeds(target)
     assert not decode(b"")
-    assert all(decode(seed) for seed in sound)  # what is done once takes seconds
+    assert all(decode(seed) for seed in sound)  # one-time work takes seconds, and must not count below
     before_mb, longest_s = restarted_peak_mb(), 0.0
     for _ in range(TIMES):
         damaged = mutated(rng.choice(sound), rng)
@@ -63,7 +63,7 @@ def test_damaged_ones_are_refused_or_harmless(target: str) -> None:
 
 
 def restarted_peak_mb() -> float:
-    """What the process takes now, where the system forgets for us what it took before; else the most so far."""
+    """Reset and return the peak memory, in MB: what the process takes now, or its most so far if it cannot reset it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_mb()

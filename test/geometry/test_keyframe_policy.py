@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Keyframes: how far a camera has left them, what they show of the world, and when they start anew."""
+"""Tests of keyframes: how far a camera has left them, what they show of the world, and when they are replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world(seed: int) -> Image:
 
 
 def window(picture: Image, at: tuple[int, int]) -> Image:
-    """What a camera sees whose upper left corner is at (x, y)."""
+    """Return what a camera with its upper left corner at (x, y) sees."""
     x, y = at[0] + 100, at[1] + 100
     return np.ascontiguousarray(picture[y : y + SIZE[0], x : x + SIZE[1]])
 
@@ -54,7 +54,7 @@ def test_all_of_the_keyframe_that_was_seen_shows_the_world(moves: list[tuple[int
 
 
 def _rolled(mask: NDArray[np.bool_], shift: tuple[int, int]) -> NDArray[np.bool_]:
-    """Moved by (dx, dy); what enters is not set."""
+    """Move a mask by (dx, dy); what enters is not set."""
     matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
     return cv2.warpAffine(mask.astype(np.uint8), matrix, SIZE[::-1], flags=cv2.INTER_NEAREST).astype(bool)
 

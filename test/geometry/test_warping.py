@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures seen through a motion."""
+"""Tests of pictures seen through a motion."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_half_a_pixel_is_no_difference() -> None:
 
 
 def test_comparing_again_and_again_is_comparing_once() -> None:
-    """Buffers are used again, pictures of three channels take a way of their own, and sizes change."""
+    """Buffers are reused, pictures with three channels have code of their own, and sizes change."""
     comparison = WarpComparison()
     motion = Motion(matrix=np.array([[1.001, 0.002, 3.3], [-0.002, 1.001, 1.7], [1e-5, 0, 1]]))
     before = None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What an activation holds is on its device before frames come."""
+"""The tensors of an activation are on its device before frames arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.graph import DenseGraph
 
-META = torch.device("meta")  # as far from the CPU as a GPU
+META = torch.device("meta")  # as separate from the CPU as a GPU is
 NETWORKS = {
     "convolution": nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(4)),
     "element by element": nn.PReLU(3),

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The networks of the benchmarks: trained ESPNet sees a road, the untrained pose network answers to its image."""
+"""The networks of the benchmarks: trained ESPNet sees a road, and the untrained pose network depends on its image."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph that contradicts itself is refused before compiled kernels read beside its tensors."""
+"""An inconsistent graph is refused before compiled kernels can read outside of its tensors."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_tensor_that_cannot_be(shape: tuple[int, ...]) -> None:
 
 
 def test_padding_behind_the_image_may_be_any() -> None:
-    """As F.pad before a convolution gives it: some windows lie wholly in it."""
+    """With F.pad before a convolution some windows lie wholly in the padding."""
     behind = window(in_size=(6, 848), out_size=(6, 432), stride=(1, 2))
     check_graph(
         replace(
@@ -163,7 +163,7 @@ def test_padding_behind_the_image_may_be_any() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 1e-40, 1e-50, 1e39, float("inf"), float("nan")])
 def test_levels_that_kernels_cannot_tell_from_floats(scale: float) -> None:
-    """They wrote four bytes for each level, where denormal numbers are taken for 0."""
+    """With a denormal scale, taken for 0, kernels once wrote four bytes for each level."""
     with pytest.raises(ModelError, match="quantise the model anew"):
         Levels(scale=scale, zero=0)
     with pytest.raises(ModelError, match="quantise the model anew"):
@@ -172,14 +172,14 @@ def test_levels_that_kernels_cannot_tell_from_floats(scale: float) -> None:
 
 
 def test_names_that_are_made_are_in_no_graph() -> None:
-    """A file may name its tensors as the engine names its copies."""
+    """A file may have named its tensors as the engine names its copies."""
     assert free_name("cat:3", {"cat", "x"}) == "cat:3"
     assert free_name("cat:3", {"cat:3"}, {"cat:3'"}) == "cat:3''"
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 6, 8), (1, 4, 6, 8), (1, 3), (1, 3, 6), (2, 3, 6, 8)])
 def test_an_input_that_no_frame_can_be_written_to(shape: tuple[int, ...]) -> None:
-    """Frames are written as three floats for each pixel, whatever the tensor has room for."""
+    """Frames are written as three floats per pixel, whatever room the tensor has."""
     image = TensorSpec(name="image", shape=shape)
     graph = Graph(input="image", outputs=(("output", "image"),), operators=(), tensors={"image": image})
     with pytest.raises(ModelError, match=r"the input is no picture \[1, 3, height, width\]"):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is fused with what, and what must not be."""
+"""Tests of which operators are fused, and which must not be."""
 
 from collections.abc import Callable
 
@@ -145,7 +145,7 @@ def test_channels_that_nobody_reads_are_not_computed() -> None:
 
 
 def test_growing_concatenations_share_their_beginning() -> None:
-    """So that they can share memory: DenseNet's."""
+    """Concatenations can then share memory, as in DenseNet."""
 
     def function(x: Tensor, a: nn.Module, b: nn.Module) -> Tensor:
         first = a(x)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Graphs as bytes: what is read back is the same graph, bit for bit, and what is no graph is refused."""
+"""A graph read back from bytes is the same graph, bit for bit, and bytes that are no graph are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assert_same(graph: Graph, other: Graph, image: torch.Tensor) -> None:
     assert weight_bytes(other) == weight_bytes(graph)
     ours, theirs = DenseGraph(graph)(image), DeferredGraph(other)(image)
     assert list(ours) == list(theirs)
-    for name, value in ours.items():  # torch's kernels go by where in memory weights lie
+    for name, value in ours.items():  # torch chooses kernels by the weights' memory layout
         torch.testing.assert_close(theirs[name], value, equal_nan=True)
 
 
@@ -127,7 +127,7 @@ def test_what_operators_are_called_with_is_read_as_it_was_written() -> None:
     ],
 )
 def test_only_what_lowering_calls_is_called(name: str) -> None:
-    """`aten.from_file` maps any file that the process may read; others trust what they are given."""
+    """`aten.from_file` maps any file that the process may read, and other functions trust their arguments."""
     with pytest.raises(ModelError, match="that graphs call"):
         decoded(save({"0": torch.zeros(1)}, {"graph": f'{{"format":1,"graph":{{"aten":"{name}"}}}}'}))
     packet, _, overload = name.partition(".")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense interpreter beyond its results: gradients, intermediate tensors, memory layout."""
+"""The dense interpreter beyond its results: gradients, intermediate tensors and memory layout."""
 
 import pytest
 import torch

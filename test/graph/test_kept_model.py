@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Networks are exported once on a machine, where files say all about them, and give the same results ever after."""
+"""Networks fully described by files are exported once per machine, and give the same results from then on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZE = (32, 48)
 
 @pytest.fixture
 def exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was exported, in a machine that has kept nothing."""
+    """Collect the names of exported models, on a machine whose cache is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     names: list[str] = []
 

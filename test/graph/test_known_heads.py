@@ -43,7 +43,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Model]:
-    """An export loaded by its file's name alone."""
+    """Load an export of a known network that has only its file name to go by."""
     name = str(request.param)
     torch.manual_seed(1)  # with other weights there may be no mask at all
     module, path = yolo.lively(NETWORKS[name][0]()), tmp_path_factory.mktemp("yolo") / f"{name}.onnx"
@@ -123,7 +123,7 @@ def test_a_kept_graph_is_known_as_well(known: tuple[str, Model]) -> None:
 
 
 class Decoded(nn.Module):
-    """YOLOX with decode_in_inference, or YOLOv6: the shapes are the same, what they want of their images is not."""
+    """YOLOX with decode_in_inference, or YOLOv6: they have the same shapes but expect different images."""
 
     def __init__(self) -> None:
         super().__init__()

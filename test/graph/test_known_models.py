@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Detectors that are recognised by their outputs, and what is left alone."""
+"""Detectors are recognised by their outputs, and other models are left alone."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 
 class Cells(nn.Module):
-    """What the head of FastestDet looks like."""
+    """A network with outputs like FastestDet's head."""
 
     def __init__(self, classes: int, stride: int = 16) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Cells(nn.Module):
 
 
 class Priors(nn.Module):
-    """What the outputs of RFB look like, with any number of boxes."""
+    """A network with outputs like RFB's, for any number of boxes."""
 
     def __init__(self, boxes: int) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Model references, cards and files; the graph computes what the network computes."""
+"""Tests of model references, cards and files: the graph computes what the network computes."""
 
 import logging
 import subprocess
@@ -55,7 +55,7 @@ def test_exported_program_file(tmp_path: Path) -> None:
 
 
 def test_a_program_for_grey_images_is_refused_by_name(tmp_path: Path) -> None:
-    """Frames are written as three floats for each pixel."""
+    """Frames are written as three floats per pixel."""
     module = torch.nn.Conv2d(1, 4, 3)
     torch.export.save(torch.export.export(module, (torch.zeros(1, 1, 20, 24),)), tmp_path / "grey.pt2")
     with pytest.raises(ModelError, match=r"model 'grey\.pt2': the model must take one image \[1, 3, .*: export"):

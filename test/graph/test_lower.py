@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Each family of operators on its own: the graph computes what torch does, and with which operators."""
+"""Each family of operators by itself: the graph computes what torch does, with the expected operators."""
 
 from collections.abc import Callable
 

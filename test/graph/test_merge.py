@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Graphs merged: what is equal runs once, and nothing changes for anyone."""
+"""In merged graphs equal operators run once, and no graph's outputs change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZE = (24, 32)
 
 
 class Diamond(nn.Module):
-    """A trunk that is no chain: two branches, added up; then a head."""
+    """A trunk that is no chain: two branches, added up, and then a head."""
 
     def __init__(self, head: nn.Module, left_seed: int = 1) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def test_two_heads_share_a_trunk_with_branches() -> None:
 
 
 def test_other_weights_end_what_is_shared_but_not_beside_them() -> None:
-    """The left branch differs: stem and right branch are still shared."""
+    """The left branches differ, but stem and right branch are still shared."""
     graphs = {n: graph_of(Diamond(_head(4, 7), seed).eval(), SIZE) for n, seed in (("a", 1), ("b", 2))}
     merged = merge_graphs(graphs)
     kinds = [type(o).__name__ for o in merged.graph.operators if len(merged.users[o.output]) > 1]
@@ -92,7 +92,7 @@ def test_equal_graphs_become_one() -> None:
 @settings(max_examples=15)
 @given(seeds=st.tuples(random_seeds, random_seeds))
 def test_random_networks_keep_their_outputs(seeds: tuple[int, int]) -> None:
-    """Whatever they have in common; twice the first, so that something is."""
+    """The outputs stay whatever the networks share; the first network is used twice so that they share something."""
     first, other = map(random_model, seeds)
     graphs = {"a": first.graph, "b": fuse(first.unfused)}
     if other.network.input_size == first.network.input_size:
@@ -105,7 +105,7 @@ def _closure(factor: float) -> Callable[[Tensor], Tensor]:
 
 
 def test_functions_of_one_name_are_not_taken_for_one() -> None:
-    """Closures share their name, and a hash sees no more of them."""
+    """Closures share their name, and a hash sees no more of them than that."""
     spec = {"image": TensorSpec(name="image", shape=(1, 3, 4, 4)), "y": TensorSpec(name="y", shape=(1, 3, 4, 4))}
     twice = Pointwise(name="y", inputs=("image",), output="y", call=_closure(2), arguments=(TensorRef("image"),))
     graph = Graph(input="image", outputs=(("output", "y"),), operators=(twice,), tensors=spec)

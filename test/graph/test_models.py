@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whole models: the graph computes what the model computes, by local operators only."""
+"""Whole models: the graph computes what the model computes, with local operators only."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,7 +30,7 @@ def kinds(graph: Graph) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    """One of :data:`MODELS`; pytest runs all tests of one before it comes to the next."""
+    """Load one of :data:`MODELS`; pytest runs all tests of one model before the next."""
     return load_model(f"{LIVELY}:{request.param}", input_size=MODELS[request.param])
 
 

@@ -33,7 +33,7 @@ def integers(*values: int) -> NDArray[np.int64]:
 def saved(
     path: Path, nodes: Sequence[onnx.NodeProto], constants: dict[str, NDArray[Any]], opset: int = 18
 ) -> onnx.ModelProto:
-    """A model from ``x`` [1, 3, 9, 12] to ``y``."""
+    """Save a model that computes ``y`` from ``x`` [1, 3, 9, 12], and return it."""
     graph = helper.make_graph(
         nodes,
         "net",
@@ -80,7 +80,7 @@ def test_operators_of_one_tensor(tmp_path: Path, name: str, attributes: dict[str
 
 
 def test_local_response_norm_by_its_definition(tmp_path: Path) -> None:
-    """The reference normalises as many channels as the batch has images: only the first one of three."""
+    """ONNX's reference normalises as many channels as the batch has images, here the first of three only."""
     node = helper.make_node("LRN", ["x"], ["y"], size=3, alpha=0.5, beta=0.6, bias=1.5)
     saved(tmp_path / "net.onnx", [node], {})
     loaded = load_model(str(tmp_path / "net.onnx"))
@@ -169,7 +169,7 @@ def test_parts_of_equal_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 4)])
 def test_one_bias_for_all(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    """Compiled code read one for each output."""
+    """Compiled code once read one bias value for each output, beyond the only one."""
     nodes = [
         helper.make_node("Flatten", ["x"], ["f"]),
         helper.make_node("Gemm", ["f", "w", "b"], ["y"], transB=1),
@@ -215,7 +215,7 @@ def test_initialisers_among_the_inputs_are_read_without_a_word(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [
-        helper.make_node("Mul", ["b", "b"], ["squared"]),  # is folded, by ONNX Runtime where it is installed
+        helper.make_node("Mul", ["b", "b"], ["squared"]),  # folded, by ONNX Runtime where it is installed
         helper.make_node("Conv", ["x", "w", "squared"], ["y"]),
     ]
     model = saved(tmp_path / "net.onnx", nodes, {"w": floats(4, 3, 3, 3), "b": floats(4)})

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Random networks of all kinds of operators: the graph computes what the network computes."""
+"""The graphs of random networks with all kinds of operators compute what the networks compute."""
 
 import copy
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The receptive field, by hand and against gradients."""
+"""Tests of the receptive field, worked out by hand and measured by gradients."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def field_of(module: nn.Module, size: tuple[int, int]) -> tuple[int, int]:
 
 
 def by_gradient(module: nn.Module, size: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) of the pixels that move the middle pixel of the output."""
+    """Return (height, width) of the region of the image that influences the middle pixel of the output."""
     image = torch.rand(1, 3, *size, requires_grad=True)
     output = module.eval()(image)
     output[0, :, output.shape[2] // 2, output.shape[3] // 2].sum().backward()
@@ -29,7 +29,7 @@ def by_gradient(module: nn.Module, size: tuple[int, int]) -> tuple[int, int]:
 
 
 class Upsampled(nn.Module):
-    """A residual that took another way: down, then up again."""
+    """A residual from another path that goes down and up again."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""scenenames: its card, its size, and a trunk and a head apart."""
+"""Tests of the built-in scenenames: its card, its size, and its trunk and head apart."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""scenenet: its shape, its receptive field, and that it finds what it was trained to find."""
+"""Tests of the built-in scenenet: its shape, its receptive field, and that it finds what it was trained to find."""
 
 from pathlib import Path
 

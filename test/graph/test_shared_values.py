@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What engines make of a model's weights is there once for all of them, and goes with the last."""
+"""Values that engines derive from a model's weights exist once for all of them, and go with the last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MB = 1e6
 
 
 class Heavy(torch.nn.Module):
-    """38 MB of weights, and next to no feature maps."""
+    """A network with 38 MB of weights, and almost no feature maps."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Networks cut into trunk and head, and put together again."""
+"""Networks can be cut into trunk and head, and put together again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = (24, 32)
 
 
 class Classifier(nn.Module):
-    """A residual block, pooling, two dense layers."""
+    """A classifier of a residual block, pooling and two dense layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def test_a_map_is_averaged_and_what_follows_it_is_left_out() -> None:
 
 
 def test_other_branches_are_left_out() -> None:
-    """relu_10 is made of relu_8 by two convolutions; cutting at relu_8 leaves both out."""
+    """relu_10 is computed from relu_8 by two convolutions; cutting at relu_8 leaves out both."""
     graph = small_scenenet().graph
     outputs = {operator.output for operator in trunk_graph(graph, "relu_8").operators}
     assert "relu_8" in outputs and outputs.isdisjoint({"relu_9", "relu_10", "cat"})

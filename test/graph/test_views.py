@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pure views of feature maps: which become operators, and which."""
+"""Tests of which views of feature maps become operators, and of what kind."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ CHANNELS = 12
 
 
 def operators(view: Callable[[Tensor], Tensor]) -> list[str]:
-    """What local operators stand between a convolution and a function of its results."""
+    """Return the types of the local operators between a convolution and a function of a view of its output."""
     module = Call(lambda x, c: torch.exp(view(c(x))), nn.Conv2d(3, CHANNELS, 1, groups=3)).eval()
     graph = graph_of(module, SIZE)
     assert_same_function(graph, module, SIZE)
@@ -33,7 +33,7 @@ def shuffled(x: Tensor) -> Tensor:
 
 
 def detected(x: Tensor) -> Tensor:
-    """The halves of shuffled channels as FastestDet's ONNX file takes them."""
+    """Return the second half of shuffled channels, as FastestDet's ONNX file takes it."""
     return x.reshape(1 * CHANNELS // 2, 2, -1).permute(1, 0, 2).reshape(2, -1, CHANNELS // 2, *SIZE)[1]
 
 
@@ -67,7 +67,7 @@ def test_a_view_is_as_little_as_possible(view: Callable[[Tensor], Tensor], expec
 
 
 def test_slices_of_pixels_as_channels() -> None:
-    """YOLOv5's first layer."""
+    """YOLOv5's first layer does this."""
     module = Call(
         lambda x, c: c(torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[..., 1::2, 1::2]], 1)),
         nn.Conv2d(12, 4, 3, padding=1),

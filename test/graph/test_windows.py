@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Convolutions, pooling, resizing and padding with any parameters."""
+"""Tests of convolutions, pooling, resizing and padding with any parameters."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Stands for a node where only the process matters: is ready at once, and sleeps."""
+"""A stand-in for a node where only the process matters: it is ready at once, and sleeps."""
 
 from __future__ import annotations
 

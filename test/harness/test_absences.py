@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Of a span of time each moment counts once, however many absences cover it."""
+"""Each moment of a span of time counts once, however many absences cover it."""
 
 from __future__ import annotations
 

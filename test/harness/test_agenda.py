@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is due is done in order, and once."""
+"""Actions that are due are done in order, and once."""
 
 from __future__ import annotations
 

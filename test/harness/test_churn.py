@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Faults come as often as asked, to whom they may come, and again in the same way."""
+"""Faults come as often as asked, befall only those that may be hit, and are repeatable."""
 
 from __future__ import annotations
 

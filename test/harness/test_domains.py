@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Domains that nobody else uses."""
+"""Reserved ROS domains that nobody else uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with domains.reserved_domain() as domain:
 
 @contextmanager
 def other_process() -> Iterator[int]:
-    """A domain that another process has taken."""
+    """Yield a domain that another process has reserved."""
     with subprocess.Popen(
         [sys.executable, "-c", TAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as taker:
@@ -51,7 +51,7 @@ def test_another_process_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
         only(monkeypatch, theirs)
         with pytest.raises(CacheinfError, match="in use"), domains.reserved_domain():
             pass
-    with domains.reserved_domain() as ours:  # it has died with the lock
+    with domains.reserved_domain() as ours:  # the lock has died with the other process
         assert ours == theirs
 
 

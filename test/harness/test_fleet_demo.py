@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("ray", reason="needs Ray: `make test` has it in a folder of its own")
 
-_SLOWNESS = "slowest"  # times are for the demo on an idle machine
+_SLOWNESS = "slowest"  # requirements on times are only for the demo on an idle machine
 _PATIENCE_S = 170.0
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Nothing that a camera sent is left out of the account, and nothing is counted twice."""
+"""No frame that a camera sent is left out of the ledger, and none is counted twice."""
 
 from __future__ import annotations
 

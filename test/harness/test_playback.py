@@ -35,7 +35,7 @@ def _ended() -> Iterator[None]:
 @pytest.mark.usefixtures("_ended")
 @pytest.mark.parametrize(("waits", "depths"), [(False, (1, 10, 10)), (True, (1000, 1000, 1000))])
 def test_what_is_recorded_waits_for_the_recorder(waits: bool, depths: tuple[int, ...]) -> None:
-    """After a slow frame a hundred answers may come at once; a publisher that keeps ten has replaced the others."""
+    """After a slow frame a hundred answers may come at once; a publisher with a depth of ten would keep only ten."""
     given = {**lossless(), **kept_for_recorder(*RECORDED)} if waits else {}
     rclpy.init(args=["--ros-args", *(word for name, value in given.items() for word in ("-p", f"{name}:={value}"))])
     node = rclpy.create_node("robot")
@@ -48,7 +48,7 @@ def test_what_is_recorded_waits_for_the_recorder(waits: bool, depths: tuple[int,
 
 @pytest.mark.parametrize("hears_figures", [False, True])
 def test_figures_may_come_after_the_results(domain: int, hears_figures: bool) -> None:
-    """What was recorded is taken when it is complete: a page lacked what the node said of its last hundred frames."""
+    """The recording is taken when it is complete: a page once lacked the node's figures for its last hundred frames."""
     with Recorder(domain=domain, result_topic="r", figures_topic="f" if hears_figures else "") as recorder:
         results = recorder.node.create_publisher(InferenceResult, "r", profile(10, latched=True))
         figures = recorder.node.create_publisher(FrameFigures, "f", profile(10))

@@ -43,7 +43,7 @@ with NodeGroup(Path(sys.argv[2])) as group:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_a_process_starts_leaves_none_behind(number: signal.Signals, tmp_path: Path) -> None:
-    """It comes when the process is there, and before anybody knows of it; in a process that nothing else runs in."""
+    """The signal comes when the process exists but is not registered yet; the signalled process runs nothing else."""
     command = [sys.executable, "-c", STARTS_AND_IS_SIGNALLED, str(int(number)), str(tmp_path)]
     group = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert group.returncode == ENDED, group.stderr

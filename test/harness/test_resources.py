@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What processes hold after their warm-up, and how that grows."""
+"""The resources that processes hold after their warm-up, and how these grow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def test_growth_is_that_after_the_warm_up() -> None:
 
 
 def test_a_slope_by_hand() -> None:
-    """After the warm-up the samples at 1, 2 and 3 hours are 0, 3 and 0: level, with the residuals -1, 2 and -1. Their
-    squares add up to 6; over n - 2 = 1 and the times' squared deviations, 2: the error is sqrt(6 / 2).
+    """The slope and its error agree with numbers worked out by hand.
+
+    After the warm-up the samples at 1, 2 and 3 hours are 0, 3 and 0: the line is level, with the residuals -1, 2 and
+    -1. Their squares add up to 6; over n - 2 = 1 and the times' squared deviations, 2, the error is sqrt(6 / 2).
     """
     slope = slope_of([0.0, 3600.0, 7200.0, 10800.0], [9.0, 0.0, 3.0, 0.0])
     assert slope is not None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's memory is noted once nobody has been there for a while; test_soak has it with real nodes."""
+"""A server's memory is recorded once no robot has used it for a while; test_soak checks it with real nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cacheinf_ros.harness.server_rests import Rest, ServerReport, ServerRests
 
 
 class Station:
-    """Says how many are at the server, and remembers which policies were set."""
+    """A station that states how many robots are at the server, and records which policies were set."""
 
     def __init__(self) -> None:
         self.there = 1
@@ -32,7 +32,7 @@ class Station:
 
 
 class Robot:
-    """Is a robot without a process."""
+    """A robot without a process."""
 
     def __init__(self, full_name: str, *, is_up: bool) -> None:
         self.full_name, self.is_up = full_name, is_up
@@ -60,7 +60,7 @@ def test_memory_is_noted_once_the_server_has_been_empty_for_a_while(station: Sta
     assert station.policies == {"/a": "local"}, "the other one is not up"
     station.there = 0
     assert rests.poll(11.0)
-    station.there = 1  # another one came
+    station.there = 1  # another robot came
     assert rests.poll(14.0)
     station.there = 0
     assert rests.poll(15.0)
@@ -82,7 +82,7 @@ def test_a_server_that_is_never_empty_is_not_waited_for_any_longer(station: Stat
 
 
 def test_only_rests_of_one_process_are_compared() -> None:
-    """Process 2 grows by 36 bytes an hour; the others hold more and less."""
+    """Process 2 grows by 36 bytes an hour; the other processes hold more and less, and are not compared with it."""
     pids = [1, 2, 2, 2, 2, 3, 2, 2, 3]
     rests = [Rest(at_s=100.0 * at, pid=pid, resident_bytes=at + 1000 * (pid - 2)) for at, pid in enumerate(pids)]
     growth = ServerReport(rests=rests).growth

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A soak ends when there were enough faults of all that can come, and is clean where nothing forbidden happened."""
+"""A soak ends when every possible fault came often enough, and is clean where nothing forbidden happened."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node of a soak has one process at a time, whatever befalls it."""
+"""A node of a soak has one process at a time, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 
 class Sleeper:
-    """A soaked node, and the process IDs of all that were started for it."""
+    """A soaked node, and the process IDs of all processes that were started for it."""
 
     def __init__(self, group: NodeGroup) -> None:
         self.pids: list[int] = []

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How a node's process ends."""
+"""How a node's process ends when the node fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main():
 
 
 def ended(folder: Path, code: str) -> tuple[int, str]:
-    """The exit code of a node with this code, and what it has said."""
+    """Run a node with this code, and return its exit code and its output."""
     (folder / "some").mkdir()
     (folder / "some" / "buggy_node.py").write_text(code)
     with NodeGroup(folder / "logs") as group:

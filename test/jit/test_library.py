@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Kernels in libraries: equal to the functions they were compiled from, built once, and where they cannot be built."""
+"""Compiled kernels in libraries equal the functions they come from, are built once, and may fail to build."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Imports a source text as a new module."""
+    """Return a function that imports a source text as a new module."""
     monkeypatch.syspath_prepend(tmp_path)
     names = iter(f"loops_{tmp_path.name}_{i}" for i in range(10))
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The choice of the matcher, frame by frame."""
+"""Tests of choosing the matcher, frame by frame."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_comes_to_rest_with_the_camera() -> None:
 
 
 def test_what_is_really_computed_counts() -> None:
-    """The engine computes everything although little changed: identity is then expected to save nothing."""
+    """The engine computes everything although little changed, so identity is then expected to save nothing."""
     auto = Auto(CONFIG)
     image = textured(0, 240, 320)
     frame = np.asarray(cv2.warpPerspective(image, Motion.translation(0.5, 0).matrix, (320, 240)), np.uint8)
@@ -64,14 +64,14 @@ def test_what_is_really_computed_counts() -> None:
         auto.match_keyframe(Keyframe(image), frame)
         choices.add(auto.last)
         share = 1.0 if auto.last is MatcherName.IDENTITY else 0.1
-        if auto.choice is not None:  # of the frame on which the matcher was changed there is none
+        if auto.choice is not None:  # a frame that changed the matcher has no choice
             auto.learn(auto.choice, share, share * CONFIG.dense_ms)
     assert len(choices) > 1
     assert auto.last is not MatcherName.IDENTITY
 
 
 def test_nothing_is_tried_while_the_camera_is_at_rest() -> None:
-    """Much changes, but not because of the camera."""
+    """Much of the picture changes, but not because of the camera."""
     auto = Auto(CONFIG)
     image = textured(0, 240, 320)
     rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_nothing_is_tried_while_the_camera_is_at_rest() -> None:
 
 
 def test_a_key_frame_is_no_motion() -> None:
-    """A bare road with a car on it, coded so coarsely that now and then all of it changes."""
+    """A bare road with a car on it, compressed so much that now and then all of it changes."""
     stream, rng = MatchingStream(CONFIG), np.random.default_rng(0)
     car = textured(0, 80, 60)
     for number in range(60):
@@ -132,7 +132,7 @@ def test_odd_inputs_raise_nothing_and_reuse_nothing_wrong(name: str, matcher: Ma
         assert matching.reference is not None
         difference = np.abs(matching.reference.astype(int) - frame)
         used = matching.choice.matcher if matching.choice else matcher
-        if used is not MatcherName.HOMOGRAPHY:  # which compares otherwise
+        if used is not MatcherName.HOMOGRAPHY:  # it compares in another way
             assert np.sqrt(np.mean(np.square(difference))) <= 255 / 10 ** (30 / 20) + 1e-9
     assert make_matcher(config).match(frame, frame).image_size == frame.shape[:2]
 
@@ -140,7 +140,7 @@ def test_odd_inputs_raise_nothing_and_reuse_nothing_wrong(name: str, matcher: Ma
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=40))
 def test_a_frame_like_the_one_before_is_reused_whatever_was_before(pictures: list[int]) -> None:
-    """Of noise, in which no motion can be seen."""
+    """The pictures are noise, in which no motion can be seen."""
     noise = np.random.default_rng(0).integers(0, 256, (4, 48, 64, 3), np.uint8)
     matching = MatchingStream(MatchingConfig(matcher=MatcherName.AUTO))
     before = -1

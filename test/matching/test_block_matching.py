@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matching by blocks finds motion, and does what its steps say."""
+"""Block matching finds motion, and follows the steps of its algorithms."""
 
 from __future__ import annotations
 

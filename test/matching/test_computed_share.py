@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a network will compute for a cache map, against OpenCV's dilation."""
+"""The predicted share that a network will compute for a cache map equals OpenCV's dilation."""
 
 import cv2
 import numpy as np

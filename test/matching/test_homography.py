@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""CacheInf's matcher on scenes whose motion is known, and its paper's ratio."""
+"""CacheInf's matcher on scenes whose motion is known, and the reuse ratio of its paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOVING = [MotionPreset.PAN, MotionPreset.HANDHELD, MotionPreset.FORWARD, MotionP
 
 
 def moving_objects(scene: Scene, before: int, now: int) -> np.ndarray:
-    """bool [height, width]: pixels of objects that moved by at least a pixel against the background."""
+    """Return the pixels of objects that moved by at least a pixel against the background: bool [height, width]."""
     moved = np.zeros(SIZE, np.bool_)
     motion, earlier = scene.truth(now).motion, scene.truth(before).objects
     for thing in scene.truth(now).objects:
@@ -37,7 +37,7 @@ def moving_objects(scene: Scene, before: int, now: int) -> np.ndarray:
 
 @pytest.mark.parametrize("preset", MOVING, ids=lambda preset: preset.value)
 def test_the_camera_is_followed_and_objects_are_not_reused(preset: MotionPreset) -> None:
-    """A fifth of the picture is moving objects."""
+    """Moving objects cover about a fifth of the picture."""
     scene = Scene(SceneConfig(preset=preset, frames=40, objects=45, size=SIZE))
     matcher = make_matcher(CONFIG)
     errors, covered, wrong, blocks = [], [], 0, 0
@@ -59,7 +59,7 @@ def test_the_camera_is_followed_and_objects_are_not_reused(preset: MotionPreset)
 
 
 def test_the_reuse_ratio_is_reusable_pixels_over_all() -> None:
-    """One of forty-eight blocks differs: r = 47/48, where the paper's formula would say 1/48."""
+    """One of forty-eight blocks differs: r = 47/48, while the paper's formula would give 1/48."""
     image = np.tile(textured(0, 240, 320, blur=3.0), (2, 2, 1))
     frame = image.copy()
     frame[100:110, 200:210] ^= 0x80

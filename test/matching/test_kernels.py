@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled matchers equal plain Python, and what they call reusable truly is."""
+"""The compiled matchers equal plain Python, and blocks that they call reusable really are."""
 
 from __future__ import annotations
 

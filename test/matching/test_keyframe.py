@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Streams whose camera moves: the reference follows, and what is dropped on the way is never wrong."""
+"""Streams whose camera moves: the reference follows, and dropping frames on the way never makes the map wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THIRTY_DB = 255 / 10 ** (30 / 20)  # grey levels, RMS
 
 
 def rms_difference(first: Image, second: Image, cache_map: CacheMap) -> float:
-    """Grey levels, over what is reusable."""
+    """Return the RMS difference in grey levels, over the reusable pixels."""
     difference = first[cache_map.reusable_mask].astype(float) - second[cache_map.reusable_mask]
     return float(np.sqrt(np.mean(np.square(difference)))) if difference.size else 0.0
 
@@ -45,7 +45,7 @@ def test_the_reference_stays_like_the_frame(scene: str, matcher: MatcherName) ->
 
 @pytest.mark.parametrize("scene", ["pan", "handheld", "turn"])
 def test_motions_lead_from_frame_to_frame(scene: str) -> None:
-    """Each map's motion is that since the frame before, although the picture compared with is older."""
+    """Each map's motion is that since the previous frame, although the picture compared with is older."""
     source = open_source(f"scene:{scene}?frames=20")
     matching = MatchingStream(MatchingConfig(matcher=MatcherName.HOMOGRAPHY, expiry=1000))
     corners = np.array([[0, 0, 1], [640, 0, 1], [640, 480, 1], [0, 480, 1]], np.float64).T
@@ -60,7 +60,7 @@ def test_motions_lead_from_frame_to_frame(scene: str) -> None:
 @pytest.mark.parametrize("scene", ["pan", "handheld", "forward"])
 @pytest.mark.parametrize("matcher", [MatcherName.HOMOGRAPHY, MatcherName.AUTO])
 def test_with_frames_dropped_nothing_is_reusable_that_changed(scene: str, matcher: MatcherName) -> None:
-    """What the folded maps of dropped frames reuse is, seen through the folded motion, what the frame shows."""
+    """Reusable pixels of folded maps, seen through the folded motion, show what the frame shows."""
     rng = np.random.default_rng(0)
     config = MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000, dense_ms=1000.0)
     matching, folded, held = MatchingStream(config), None, None
@@ -69,7 +69,7 @@ def test_with_frames_dropped_nothing_is_reusable_that_changed(scene: str, matche
         cache_map = matching.match(frame)
         folded = cache_map if folded is None else compose(folded, cache_map)
         if held is not None and folded.reusable.any():
-            drift = 3.0  # grey levels, of resampling
+            drift = 3.0  # grey levels, for errors of resampling
             assert rms_difference(warp(held, folded.motion), frame, folded) <= THIRTY_DB + drift
             checked += 1
         if rng.random() < 0.5:  # this frame is not dropped: the cache now holds it

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Configuration -> matcher."""
+"""Tests of which configuration gives which matcher."""
 
 from __future__ import annotations
 

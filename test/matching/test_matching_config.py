@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which matching suits which mode."""
+"""Tests of which matching suits which mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The stream: whose pixels the reference holds, and when it is dropped."""
+"""Tests of the matching stream: whose pixels the reference holds, and when it is dropped."""
 
 from __future__ import annotations
 

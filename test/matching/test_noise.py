@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Noise is no change."""
+"""Noise does not count as change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def everything(image: Image, motion: Motion) -> CacheMap:
 
 @pytest.mark.parametrize("deviation", [1.0, 3.0])
 def test_the_estimate_is_twice_the_variance_of_a_difference(deviation: float) -> None:
-    """Two pictures with noise of deviation s differ by noise of variance 2 s^2; 10 log10(255^2 / (2 * 2 s^2))."""
+    """Noise of deviation s in both pictures makes the difference's variance 2 s^2: 10 log10(255^2 / (2 * 2 s^2))."""
     image = np.clip(textured(0, 200, 200), 30, 225)
     estimate = NoiseEstimate()
     for seed in range(10):

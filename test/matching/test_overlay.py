@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The overlay shows what the map says."""
+"""The overlay shows what the cache map says."""
 
 from __future__ import annotations
 

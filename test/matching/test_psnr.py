@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""PSNR, against numbers worked out by hand."""
+"""PSNR equals numbers worked out by hand."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def tracked(reference: Image, frame: Image, expected: Motion | None = None) -> T
 
 
 def seen(picture: Image, motion: Motion, margin: int = 60) -> Image:
-    """A window of a larger picture after a motion in the window's pixels."""
+    """Return what a window of a larger picture shows after a motion in the window's pixels."""
     inwards = Motion.translation(-margin, -margin)
     matrix = inwards.then(motion).matrix
     return np.asarray(cv2.warpPerspective(picture, matrix, SIZE[::-1]), np.uint8)
@@ -115,7 +115,7 @@ def test_a_repeating_pattern_raises_nothing() -> None:
     [
         (np.eye(3), True),
         (Motion.translation(60, 0).matrix, True),
-        (Motion.translation(300, 0).matrix, False),  # of a diagonal of 400
+        (Motion.translation(300, 0).matrix, False),  # the diagonal is 400
         (np.diag([1.5, 1.5, 1.0]), True),
         (np.diag([2.5, 2.5, 1.0]), False),
         (np.diag([0.4, 0.4, 1.0]), False),

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The order with the least memory, against all orders of small graphs, and with the exact placement as judge."""
+"""The operator order with the least memory equals the best of all orders, judged by the exact placement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cacheinf_ros.memory.optimal import optimal
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[OperatorUse], list[int]]:
-    """Operators that each write a tensor, which some later ones read."""
+    """Draw operators that each write a tensor, which some later ones read."""
     count = draw(st.integers(1, 6))
     uses = []
     for index in range(count):
@@ -48,7 +48,7 @@ def test_no_order_has_a_smaller_breadth(graph: tuple[list[OperatorUse], list[int
 
 
 def test_the_arena_is_the_smallest_of_all_orders() -> None:
-    """Two branches from one tensor: the larger one goes first, while the other has not begun."""
+    """Of two branches from one tensor the larger one goes first, while the other has not begun."""
     after = ((), (0,), (1,), (0,), (3,), (2, 4))
     operators = [OperatorUse(after=frozenset(a), tensors=frozenset({*a, i})) for i, a in enumerate(after)]
     sizes = [4, 2, 9, 8, 1, 1]

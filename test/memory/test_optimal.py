@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The smallest placement that there is, and what is left of it where it is not searched to the end."""
+"""Tests of the smallest placement, and of what is found where the search is not finished."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is checked of a placement."""
+"""Tests of how placements are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cacheinf_ros.memory import Placement, TensorRecord, check
 
 @given(records=tensor_lists)
 def test_the_check_finds_every_overlap(records: list[TensorRecord]) -> None:
-    """Against the definition: all at offset 0 is right if no two tensors are ever alive at once."""
+    """By definition a placement with all tensors at offset 0 is right if no two are ever alive at once."""
     size = max((record.size for record in records), default=0)
     together = any(meet(a, b) for i, a in enumerate(records) for b in records[:i])
     placement = Placement(offsets=(0,) * len(records), size=size)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The exact search for a placement."""
+"""Tests of the exact search for a placement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def small_problems(draw: st.DrawFn) -> list[TensorRecord]:
 
 
 def fits(records: list[TensorRecord], capacity: int, placed: tuple[int, ...] = ()) -> bool:
-    """By trying every offset of every tensor."""
+    """Tell whether the tensors fit, by trying every offset of every tensor."""
     if len(placed) == len(records):
         return True
     record = records[len(placed)]

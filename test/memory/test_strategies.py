@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Placements of tensors: right, and never below their bounds."""
+"""Placements of tensors are valid, and never smaller than their lower bounds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_third_tensor_of_a_chain_reuses_the_first_ones_object() -> None:
 
 
 def test_bounds_by_hand() -> None:
-    """Profiles {100}, {100, 80}, {80, 60}: positional maxima 100 and 80, breadths 100, 180 and 140."""
+    """The profiles are {100}, {100, 80} and {80, 60}: positional maxima 100 and 80, breadths 100, 180 and 140."""
     assert positional_maxima(CHAIN) == [100, 80]
     assert least_for_shared_objects(CHAIN) == 180
     assert least_for_offsets(CHAIN) == 180
@@ -75,7 +75,7 @@ def test_the_improved_greedy_leaves_objects_idle_for_less_time() -> None:
 
 
 def test_what_follows_costs_least_in_all() -> None:
-    """Min-cost flow: 60 after 50 and 100 after 90 grow objects by 10 each; in order, 60 would take the 90."""
+    """Min-cost flow puts 60 after 50 and 100 after 90, growing objects by 10 each; in order, 60 would take the 90."""
     records = records_of((50, 0, 0), (90, 0, 0), (60, 1, 1), (100, 1, 1))
     assert SHARED_OBJECTS["min_cost_flow"](records).size == 160
 

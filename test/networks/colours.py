@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Names the colour of a picture by what its pixels are on the mean, with far more effort than that takes."""
+"""A network that names the colour of a picture by its mean pixel, with far more effort than that takes."""
 
 import itertools
 
@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 CORNERS = tuple(itertools.product((0, 1), repeat=3))
-"""Of the cube of colours: red, green, blue of each class, in the order of the card's labels."""
+"""The corners of the colour cube: red, green and blue of each class, in the order of the card's labels."""
 _WIDTH = 32
 
 
 def colours() -> nn.Module:
-    """Eight classes from a frame of 48x64 pixels; weights are given, nothing is trained."""
+    """Build a network with eight classes for frames of 48x64 pixels, whose weights are set instead of trained."""
     first = nn.Conv2d(3, 6, 3, 2, 1)  # how much more, and how much less, than half of each colour there is
     middle = [nn.Conv2d(6, _WIDTH, 3, 1, 1), nn.Conv2d(_WIDTH, _WIDTH, 3, 1, 1)]
     last = nn.Linear(_WIDTH, len(CORNERS))

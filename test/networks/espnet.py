@@ -15,12 +15,15 @@ _EPSILON = 1e-3
 
 
 def espnet() -> nn.Module:
-    """The network of the paper's best result on Cityscapes: p = 2, q = 8, with the decoder; untrained."""
+    """Build the paper's best network on Cityscapes, untrained: p = 2, q = 8, with the decoder."""
     return ESPNet(classes=20, p=2, q=8)
 
 
 class ESPNet(nn.Module):
-    """[n, 3, height, width] -> logits [n, classes, height, width]; sides are multiples of 8."""
+    """The whole network, from [n, 3, height, width] to logits [n, classes, height, width].
+
+    The sides of the image must be multiples of 8.
+    """
 
     def __init__(self, *, classes: int, p: int, q: int) -> None:
         super().__init__()
@@ -42,9 +45,9 @@ class ESPNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """ESPNet-C: features at a half, a quarter and an eighth of the image's size, of 16, 131 and 256 channels.
+    """ESPNet-C, with features at 1/2, 1/4 and 1/8 of the image's size, of 16, 131 and 256 channels.
 
-    Each level sees the image again, reduced by average pooling, and its own input beside its output.
+    Each level reads the image again, reduced by average pooling, and its own input beside its output.
     """
 
     def __init__(self, *, classes: int, p: int, q: int) -> None:
@@ -75,7 +78,7 @@ class Encoder(nn.Module):
 
 
 class Branches(nn.Module):
-    """Reduce, split, transform, merge: parallel dilated convolutions, each added to the less dilated ones before it.
+    """Parallel dilated convolutions, each added to the less dilated ones before it (reduce, split, transform, merge).
 
     The sums (the paper's hierarchical feature fusion) remove the grid that dilated convolutions leave.
     """
@@ -90,7 +93,7 @@ class Branches(nn.Module):
             self.add_module(f"d{dilation}", branch)
 
     def merged(self, features: Tensor) -> Tensor:
-        """[n, inputs, h, w] -> [n, outputs, h / stride, w / stride]."""
+        """Merge the branches: [n, inputs, h, w] -> [n, outputs, h / stride, w / stride]."""
         reduced = self.c1(features)
         first, *others = (self.get_submodule(f"d{dilation}")(reduced) for dilation in _DILATIONS)
         sums = [others[0]]
@@ -100,7 +103,7 @@ class Branches(nn.Module):
 
 
 class Pyramid(Branches):
-    """The ESP module."""
+    """The ESP module, which keeps the size."""
 
     def __init__(self, inputs: int, outputs: int, *, residual: bool = True) -> None:
         super().__init__(inputs, outputs, kernel=1, stride=1)
@@ -113,7 +116,7 @@ class Pyramid(Branches):
 
 
 class DownPyramid(Branches):
-    """The ESP module that halves the size: a strided convolution in place of the point-wise one."""
+    """The ESP module that halves the size: its reduction is a strided instead of a pointwise convolution."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, kernel=3, stride=2)
@@ -125,7 +128,7 @@ class DownPyramid(Branches):
 
 
 class Plain(nn.Module):
-    """A convolution without bias that keeps the size, but for its stride."""
+    """A convolution without bias that keeps the size, apart from its stride."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1) -> None:
         super().__init__()
@@ -137,7 +140,7 @@ class Plain(nn.Module):
 
 
 class Normalised(nn.Module):
-    """Batch norm and PReLU."""
+    """Batch norm, followed by PReLU."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -149,7 +152,7 @@ class Normalised(nn.Module):
 
 
 class Activated(Plain):
-    """Convolution, batch norm, PReLU."""
+    """A convolution, followed by batch norm and PReLU."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1) -> None:
         super().__init__(inputs, outputs, kernel, stride=stride)
@@ -161,5 +164,5 @@ class Activated(Plain):
 
 
 def _doubled(channels: int) -> nn.ConvTranspose2d:
-    """Twice the height and width."""
+    """Build a transposed convolution that doubles height and width."""
     return nn.ConvTranspose2d(channels, channels, 2, stride=2, bias=False)

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""torchvision's networks, untrained, such that their outputs depend on their images: factories by torchvision's names.
+"""Factories for torchvision's networks, by their names there: untrained, but with outputs that depend on the image.
 
 Untrained, many of them let activations vanish, and a graph that computes nonsense deep inside would still give the
-right outputs. Here batch norms have the statistics of an image, no layer starts as nothing, and no
-bias drowns what it is added to.
+right outputs. Here batch norms have the statistics of an image, no layer starts at zero, and no bias is much larger
+than what it is added to.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Modules as graphs, and the check that both compute the same."""
+"""Modules lowered to graphs, and the check that both compute the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cacheinf_ros.graph.lower import lower
 
 
 def lowered(module: nn.Module, size: tuple[int, int]) -> Graph:
-    """The module's graph as it is before operators are fused, for images of (height, width)."""
+    """Return the module's graph before operators are fused, for images of (height, width)."""
     logging.getLogger("torch.export").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -27,12 +27,12 @@ def lowered(module: nn.Module, size: tuple[int, int]) -> Graph:
 
 
 def graph_of(module: nn.Module, size: tuple[int, int]) -> Graph:
-    """The module's graph, for images of (height, width)."""
+    """Return the module's graph, for images of (height, width)."""
     return fuse(lowered(module, size))
 
 
 def values(result: Any) -> list[Tensor]:
-    """Of whatever a network returns."""
+    """Return the tensors in whatever a network returns."""
     if isinstance(result, dict):
         return list(result.values())
     return list(result) if isinstance(result, (tuple, list)) else [result]
@@ -40,7 +40,7 @@ def values(result: Any) -> list[Tensor]:
 
 @torch.inference_mode()
 def assert_same_function(graph: Graph, module: nn.Module, size: tuple[int, int]) -> None:
-    """The graph's outputs are those of the module but for rounding, which is judged by its results in float64."""
+    """Check a graph's outputs against the module's, with a tolerance from the module's own results in float64."""
     image = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(1))
     results = DenseGraph(graph)(image), module(image), copy.deepcopy(module).double()(image.double())
     for ours, theirs, exact in zip(*map(values, results), strict=True):
@@ -52,7 +52,7 @@ def assert_same_function(graph: Graph, module: nn.Module, size: tuple[int, int])
 
 @torch.inference_mode()
 def assert_depends_on_image(module: nn.Module, size: tuple[int, int]) -> None:
-    """The outputs for a smooth and a noisy image differ, lest a network that hardly looks at its image hides errors."""
+    """Check that a smooth and a noisy image give different outputs: otherwise errors could stay hidden."""
     generator = torch.Generator().manual_seed(1)
     smooth = nn.functional.interpolate(torch.randn(1, 3, 4, 4, generator=generator), size, mode="bilinear")
     noisy = torch.randn(1, 3, *size, generator=generator)

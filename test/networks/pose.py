@@ -24,14 +24,14 @@ _CALIBRATION_SIDE = 256
 
 
 def pose() -> nn.Module:
-    """The network, untrained, with calibrated batch norms."""
+    """Build the network, untrained, with calibrated batch norms."""
     network = PoseNet()
     _calibrate(network)
     return network
 
 
 class PoseNet(nn.Module):
-    """[n, 3, height, width] -> one map per head: [n, 171, height / stride, width / stride] at stride 8, 16 and 32.
+    """The network, from [n, 3, height, width] to [n, 171, height / stride, width / stride] at stride 8, 16 and 32.
 
     A pixel has three boxes of 57 values: 4 of the box, 1 of its score, 18 of classes, 34 of keypoints. The sides of
     the image are multiples of 32.
@@ -69,7 +69,7 @@ class PoseNet(nn.Module):
 
 
 class Conv(nn.Sequential):
-    """Convolution, batch norm, SiLU."""
+    """A convolution, followed by batch norm and SiLU."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         padding = (kernel - 1) // 2
@@ -81,7 +81,7 @@ class Conv(nn.Sequential):
 
 
 class Bottleneck(nn.Module):
-    """A point-wise and a 3x3 convolution, added to the input where it is residual."""
+    """A pointwise and a 3x3 convolution, added to the input where ``residual``."""
 
     def __init__(self, channels: int, *, residual: bool) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Bottleneck(nn.Module):
 
 
 class Csp(nn.Module):
-    """A cross-stage partial block: half of the channels go through bottlenecks, the other half past them."""
+    """A cross-stage partial block: half of the channels pass through bottlenecks, the other half around them."""
 
     def __init__(self, inputs: int, outputs: int, depth: int, *, residual: bool = True) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Csp(nn.Module):
 
 
 class SpatialPyramid(nn.Module):
-    """Spatial pyramid pooling: maxima over three sizes beside the features themselves."""
+    """Spatial pyramid pooling: maxima over three window sizes, concatenated with the features themselves."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def _doubled(features: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _calibrate(network: nn.Module) -> None:
-    """Give the batch norms the statistics of photographs, a shift, and a small gain where a residual is added.
+    """Give the batch norms the statistics of photographs, a shift of 1, and a small gain where a residual is added.
 
     With the usual shift of 0 and gain of 1 such a network is chaotic: each layer amplifies rounding, to 1e-4 of the
     outputs at the end.

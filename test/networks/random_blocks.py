@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What random networks consist of: each function draws one block for a feature map of (channels, height, width)."""
+"""The blocks of random networks: each function draws one for a feature map of (channels, height, width)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Shape = tuple[int, int, int]
 
 
 class Call(nn.Module):
-    """A function of feature maps and of modules.
+    """A module that computes a function of feature maps and of modules.
 
     Attributes:
-        reads: how many maps it takes.
+        reads: the number of feature maps that it takes.
     """
 
     def __init__(self, function: Callable[..., Tensor], *parts: nn.Module, reads: int = 1) -> None:
@@ -27,16 +27,16 @@ class Call(nn.Module):
         self.reads = reads
 
     def forward(self, *values: Tensor) -> Tensor:
-        """The function's value."""
+        """Compute the function."""
         return self.function(*values, *self.parts)
 
 
 Block = Callable[..., Call | None]
-"""(generator, shape of the newest map, perhaps that of another of the same size) -> block, or None: it does not fit."""
+"""A function (generator, newest map's shape, perhaps another of the same size) -> block, or None if it does not fit."""
 
 
 def activation(rng: random.Random, channels: int) -> nn.Module:
-    """Any activation, or none."""
+    """Draw any activation, or none."""
     return rng.choice(
         [
             nn.Identity(), nn.ReLU(), nn.ReLU6(), nn.Hardtanh(-0.5, 0.8), nn.LeakyReLU(0.1), nn.PReLU(),
@@ -48,7 +48,7 @@ def activation(rng: random.Random, channels: int) -> nn.Module:
 
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:
-    """With statistics that are not those of the identity."""
+    """Return a batch norm with statistics other than those of the identity."""
     norm = nn.BatchNorm2d(channels)
     norm.running_mean.normal_(std=0.3)
     norm.running_var.uniform_(0.5, 2.0)
@@ -58,12 +58,12 @@ def batch_norm(channels: int) -> nn.BatchNorm2d:
 
 
 def groups_of(rng: random.Random, inputs: int, outputs: int) -> int:
-    """A number that divides both."""
+    """Draw a number that divides both."""
     return rng.choice([n for n in range(1, inputs + 1) if inputs % n == 0 and outputs % n == 0])
 
 
 def any_conv(rng: random.Random, channels: int, *, plain: bool = False) -> nn.Conv2d:
-    """Any convolution; a plain one keeps height and width."""
+    """Draw any convolution; a plain one keeps height and width."""
     outputs = rng.choice([channels, rng.randint(1, 16), 2 * channels if channels < 12 else channels])
     kernel = (rng.randint(1, 5), rng.randint(1, 5)) if rng.random() < 0.3 else (size := rng.choice([1, 3, 3, 5]), size)
     padding = "same" if plain else (rng.randint(0, kernel[0]), rng.randint(0, kernel[1]))
@@ -76,14 +76,14 @@ def any_conv(rng: random.Random, channels: int, *, plain: bool = False) -> nn.Co
 
 
 def convolution(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Convolution, perhaps batch norm, activation."""
+    """Draw a convolution, perhaps with batch norm, and an activation."""
     conv = any_conv(rng, shape[0])
     norm = batch_norm(conv.out_channels) if rng.random() < 0.6 else nn.Identity()
     return Call(lambda x, *parts: nn.Sequential(*parts)(x), conv, norm, activation(rng, conv.out_channels))
 
 
 def depthwise(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """A depthwise convolution, then a point-wise one."""
+    """Draw a depthwise convolution, followed by a pointwise one."""
     kernel = rng.choice([3, 5])
     spatial = nn.Conv2d(shape[0], shape[0], kernel, rng.choice([1, 2]), kernel // 2, groups=shape[0])
     mixed = nn.Conv2d(shape[0], rng.randint(2, 12), 1)
@@ -93,7 +93,7 @@ def depthwise(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def transposed(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """A transposed convolution."""
+    """Draw a transposed convolution."""
     outputs, stride, dilation = rng.randint(1, 8), rng.choice([1, 2, 2, 3, (1, 2)]), rng.choice([1, 1, 2])
     kernel = rng.randint(1, 4)
     reach = dilation * (kernel - 1)
@@ -106,7 +106,7 @@ def transposed(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def residual(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """A sum with a convolution, activated before or after it."""
+    """Draw the sum of a map and its convolution, activated before or after adding."""
     conv = nn.Conv2d(shape[0], shape[0], 3, 1, 1)
     after = rng.random() < 0.5
     return Call(
@@ -116,7 +116,7 @@ def residual(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def pooling(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Any pooling."""
+    """Draw any pooling."""
     kernel = rng.randint(2, 3)
     stride, padding, ceil = rng.randint(1, 3), rng.randint(0, kernel // 2), rng.random() < 0.5
     return Call(
@@ -134,7 +134,7 @@ def pooling(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def norm(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """A norm over pixels, channels or both, and an activation."""
+    """Draw a norm over pixels, channels or both, and an activation."""
     channels = shape[0]
     layer = nn.LayerNorm(channels)
     layer.weight.data.uniform_(0.5, 1.5)
@@ -146,7 +146,7 @@ def norm(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def squeeze_excite(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Channels weighted by what the whole image has of them."""
+    """Draw a squeeze-and-excite block, which weights channels by their means over the image."""
     inner = rng.randint(1, 6)
     gate = rng.choice([torch.sigmoid, functional.hardsigmoid])
     if rng.random() < 0.5:
@@ -161,7 +161,7 @@ def squeeze_excite(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def attention(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Pixels weighted by their channels' mean and maximum, or rows and columns by their means."""
+    """Draw attention: pixels weighted by their channels' mean and maximum, or rows and columns by their means."""
     if rng.random() < 0.5:
         return Call(
             lambda x, c: x * torch.sigmoid(c(torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1))),
@@ -174,7 +174,7 @@ def attention(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def branches(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Branches beside each other, concatenated; one may be the pooled image."""
+    """Draw parallel branches that are concatenated; one may be the pooled image."""
     convs = [any_conv(rng, shape[0], plain=True) for _ in range(rng.randint(2, 3))]
     pooled, act = rng.random() < 0.4, activation(rng, shape[0])
     size = shape[1:]
@@ -189,7 +189,7 @@ def branches(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def shuffle_unit(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
-    """ShuffleNet's unit: half of the channels pass, the other half is convolved, then all are shuffled."""
+    """Draw ShuffleNet's unit: half of the channels are convolved, the others pass, then all are shuffled."""
     if shape[0] % 2:
         return None
     half = shape[0] // 2
@@ -203,7 +203,7 @@ def shuffle_unit(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
 
 
 def split(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
-    """Channels taken apart and put together in other ways."""
+    """Draw a block that takes channels apart and combines them in other ways."""
     channels = shape[0]
     if channels < 4:
         return None
@@ -225,7 +225,7 @@ def split(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
 
 
 def moved_pixels(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
-    """Pixels that move: cropped, padded, flipped, between channels and pixels."""
+    """Draw a block that moves pixels: crops, pads, flips, or exchanges channels and pixels."""
     _, height, width = shape
     if min(height, width) < 6:
         return None
@@ -251,14 +251,14 @@ def moved_pixels(rng: random.Random, shape: Shape, *_: Shape) -> Call | None:
 
 
 def pixel_shuffle(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Channels become pixels."""
+    """Draw a pixel shuffle, which turns channels into pixels."""
     factor, outputs = rng.choice([2, 2, 3]), rng.randint(1, 4)
     conv = nn.Conv2d(shape[0], outputs * factor**2, 1)
     return Call(lambda x, c, act: act(functional.pixel_shuffle(c(x), factor)), conv, activation(rng, outputs))
 
 
 def resize(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Any resizing."""
+    """Draw any resizing."""
     mode = rng.choice(["nearest", "nearest-exact", "bilinear", "bicubic", "area"])
     corners = rng.random() < 0.5 if mode in ("bilinear", "bicubic") else None
     if rng.random() < 0.4:
@@ -269,7 +269,7 @@ def resize(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def softmax(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """Over channels, whichever dimension they are."""
+    """Draw a softmax or norm over the channels, whichever dimension they are in."""
     return Call(
         rng.choice(
             [
@@ -283,7 +283,7 @@ def softmax(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def convnext(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """ConvNeXt's block: its layers see the channels last."""
+    """Draw ConvNeXt's block, whose layers have the channels last."""
     channels, inner = shape[0], rng.randint(2, 12)
     scale = nn.ParameterList([torch.rand(channels) + 0.5])
 
@@ -296,7 +296,7 @@ def convnext(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def arithmetic(rng: random.Random, shape: Shape, *_: Shape) -> Call:
-    """With numbers and constants of each channel."""
+    """Draw arithmetic with numbers and with constants for each channel."""
     vector = nn.ParameterList([torch.rand(shape[0], 1, 1) + 0.5])
     return Call(
         rng.choice(
@@ -322,7 +322,7 @@ def arithmetic(rng: random.Random, shape: Shape, *_: Shape) -> Call:
 
 
 def two_maps(rng: random.Random, shape: Shape, other: Shape | None = None) -> Call | None:
-    """A second map of the same size: concatenated, or combined."""
+    """Draw a block that concatenates or combines a second map of the same size."""
     if other is None:
         return None
     if other[0] != shape[0] or rng.random() < 0.4:
@@ -350,13 +350,13 @@ BLOCKS: tuple[Block, ...] = (
 
 
 def map_head(rng: random.Random, shape: Shape) -> Call:
-    """A map, perhaps of probabilities."""
+    """Draw a head that returns a map, perhaps of probabilities."""
     conv = nn.Conv2d(shape[0], rng.randint(1, 6), 1)
     return Call(rng.choice([lambda x, c: c(x), lambda x, c: c(x).softmax(1), lambda x, c: c(x).sigmoid()]), conv)
 
 
 def pooled_head(rng: random.Random, shape: Shape) -> Call:
-    """Scores of the image, from the mean of its pixels."""
+    """Draw a head that returns scores for the image, from the mean of its pixels."""
     classes = rng.randint(2, 6)
     linear, again = nn.Linear(shape[0], classes), nn.Linear(classes, classes)
     return Call(
@@ -373,7 +373,7 @@ def pooled_head(rng: random.Random, shape: Shape) -> Call:
 
 
 def flattened_head(rng: random.Random, shape: Shape) -> Call | None:
-    """Scores of the image, from all its pixels."""
+    """Draw a head that returns scores for the image, from all its pixels."""
     count = shape[0] * shape[1] * shape[2]
     if count > 4000:
         return None
@@ -384,7 +384,7 @@ def flattened_head(rng: random.Random, shape: Shape) -> Call | None:
 
 
 def boxes_head(rng: random.Random, shape: Shape) -> Call:
-    """Boxes one after the other, as detectors give them."""
+    """Draw a head that returns a list of boxes, as detectors do."""
     values = rng.randint(2, 5)
     conv = nn.Conv2d(shape[0], 3 * values, 1)
     return Call(lambda x, c: c(x).permute(0, 2, 3, 1).reshape(1, -1, values), conv)

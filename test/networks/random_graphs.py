@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Random small networks of everything that convolutional networks consist of, each given by its seed.
+"""Small random networks of everything that convolutional networks consist of, each determined by its seed.
 
-A network is a list of blocks; most take the newest feature map, some a second one too. Blocks that do not fit the size
-of the map, or that make much of a rounding error, are drawn again. Every block's result is scaled to a spread of about
-1, so that errors are comparable.
+A network is a list of blocks; most read the newest feature map, some a second one too. Blocks that do not fit the size
+of the map, or that amplify rounding errors, are drawn again. Every block's result is scaled to a standard deviation of
+about 1, so that errors are comparable.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from networks.random_blocks import BLOCKS, HEADS, Block
 from torch import Tensor, nn
 
 SIZES = (17, 40)
-_MOST_AMPLIFIED = 30.0  # what a block may make of a small error
-_MOST_VALUES = 40_000  # of a feature map: networks stay quick
+_MOST_AMPLIFIED = 30.0  # the factor by which a block may amplify a small error
+_MOST_VALUES = 40_000  # in a feature map, so that networks stay fast
 
 
 class RandomNetwork(nn.Module):
-    """Blocks one after the other.
+    """A network that computes its blocks one after the other.
 
     Attributes:
         input_size: (height, width) of its image.
-        names: of the blocks, for messages.
+        names: the blocks' names, for messages.
     """
 
     def __init__(self, input_size: tuple[int, int]) -> None:
@@ -37,7 +37,7 @@ class RandomNetwork(nn.Module):
         self._outputs: list[int] = []
 
     def add(self, name: str, block: nn.Module, reads: tuple[int, ...], *, is_output: bool = False) -> None:
-        """One more block, which reads the results of these; 0 is the image."""
+        """Append a block that reads the results of these blocks; 0 stands for the image."""
         self.names.append(name)
         self.blocks.append(block)
         self._reads.append(reads)
@@ -45,7 +45,7 @@ class RandomNetwork(nn.Module):
             self._outputs.append(len(self.blocks))
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
-        """image: [1, 3, height, width]."""
+        """Compute the outputs for an image [1, 3, height, width]."""
         values = [image]
         for block, reads in zip(self.blocks, self._reads, strict=True):
             values.append(block(*(values[i] for i in reads)))
@@ -63,7 +63,7 @@ class _Scaled(nn.Module):
 
 
 def random_network(seed: int) -> RandomNetwork:
-    """The network of a seed: untrained, in inference mode, for images of 17 to 40 pixels each way."""
+    """Return the network of a seed: untrained, in inference mode, for images of 17 to 40 pixels each way."""
     rng = random.Random(seed)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
@@ -88,7 +88,7 @@ class _Growing:
         return self._network.eval()
 
     def _reads(self) -> tuple[int, ...]:
-        """The newest map, and one before it of the same size if there is one."""
+        """Return the newest map, and an earlier one of the same size if there is one."""
         newest = len(self._values) - 1
         size = self._values[newest].shape[2:]
         others = [i for i, value in enumerate(self._values[:-1]) if value.shape[2:] == size]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Random networks as models. Exporting one takes longer than most tests of it, so the tests of a run share some."""
+"""Random networks as models, a few of which all tests of a run share: exporting one takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cacheinf_ros.graph.ir import Graph
 _COUNT = 40
 
 seeds = st.sampled_from(random.SystemRandom().sample(range(10**6), _COUNT))
-"""Of the networks that the tests of this run share; another run has others."""
+"""A strategy for the seeds of the networks that the tests of this run share; another run has others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +26,9 @@ class RandomModel:
     """A random network and its graph; tests share them and change neither.
 
     Attributes:
-        network: what was exported.
-        unfused: its graph as it is before operators are fused.
-        graph: its graph.
+        network: the network that was exported.
+        unfused: the network's graph before operators are fused.
+        graph: the network's graph.
     """
 
     network: RandomNetwork
@@ -36,14 +36,14 @@ class RandomModel:
     graph: Graph
 
     def model(self) -> Model:
-        """What an engine takes."""
+        """Return the network as a model, which engines take."""
         card = ModelCard(name="random", input_size=self.network.input_size)
         return Model(module=self.network, graph=self.graph, card=card)
 
 
 @cache
 def random_model(seed: int) -> RandomModel:
-    """The network of a seed, exported once in each process."""
+    """Return the network of a seed, exported once in each process."""
     network = random_network(seed)
     unfused = lowered(network, network.input_size)
     return RandomModel(network=network, unfused=unfused, graph=fuse(unfused))

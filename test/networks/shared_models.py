@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Small models that many tests use and none changes: loaded once in each process, since exporting them takes longer."""
+"""Small models that many tests use and none changes: loaded once in each process, as exporting takes longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cacheinf_ros.graph import Model, load_model
 
 @cache
 def mixed_model() -> Model:
-    """:class:`.small.Mixed` for images of 61x47 pixels."""
+    """Return :class:`.small.Mixed` as a model for images of 61x47 pixels."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return load_model(f"{Path(__file__).parent / 'small.py'}:mixed", input_size=(61, 47))
@@ -21,5 +21,5 @@ def mixed_model() -> Model:
 
 @cache
 def small_scenenet() -> Model:
-    """The built-in detector for images of 96x128 pixels."""
+    """Return the built-in detector for images of 96x128 pixels."""
     return load_model("scenenet", input_size=(96, 128))

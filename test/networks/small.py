@@ -6,7 +6,7 @@ from torch import nn
 
 
 def pilotnet() -> nn.Module:
-    """Steering angle from a frame of 66x200 pixels: five convolutions, then four dense layers."""
+    """Build PilotNet, which finds the steering angle from 66x200 pixels: five convolutions, then four dense layers."""
     sizes = [(3, 24, 5, 2), (24, 36, 5, 2), (36, 48, 5, 2), (48, 64, 3, 1), (64, 64, 3, 1)]
     convolutions = [
         layer
@@ -26,7 +26,7 @@ def pilotnet() -> nn.Module:
 
 
 class Mixed(nn.Module):
-    """A little of everything: residual, concatenation, both poolings, grouped and dilated convolutions, two outputs."""
+    """A network with a residual, a concatenation, both poolings, grouped and dilated convolutions, and two outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Mixed(nn.Module):
 
 
 def mixed() -> nn.Module:
-    """An untrained :class:`Mixed` whose batch norm is not the identity."""
+    """Build an untrained :class:`Mixed` whose batch norm is not the identity."""
     module = Mixed()
     module.stem[1].running_mean.normal_(std=0.1)
     module.stem[1].running_var.uniform_(0.5, 2.0)

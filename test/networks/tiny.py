@@ -6,7 +6,7 @@ from torch import nn
 
 
 def tiny() -> nn.Module:
-    """Five classes from a frame of 48x64 pixels."""
+    """Build a network with five classes for frames of 48x64 pixels."""
     network = nn.Sequential(
         nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Linear(8, 5),
@@ -16,5 +16,5 @@ def tiny() -> nn.Module:
 
 
 def not_a_model() -> torch.Tensor:
-    """What a factory must not return."""
+    """Return a tensor, which model factories must not do."""
     return torch.zeros(3)

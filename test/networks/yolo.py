@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The exported shapes and operators of YOLOv5, v8, v11 and YOLOX with narrow random layers, and their ONNX files.
+"""Networks with the exported shapes and operators of YOLOv5, v8, v11 and YOLOX, and their ONNX files.
 
-Written from the papers and the exported graphs; outputs and operators are theirs (SiLU, SPPF, attention in v11, the
-distribution focal loss's softmax, anchors, strides), depth and width are not.
+Written from the papers and the exported graphs: they have the originals' outputs and operators (SiLU, SPPF, attention
+in v11, the distribution focal loss's softmax, anchors, strides), but narrow random layers, and fewer of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ANCHORS = ((10, 13, 16, 30, 33, 23), (30, 61, 62, 45, 59, 119), (116, 90, 156, 
 
 
 class Attention(nn.Module):
-    """Of v11: each pixel looks at all of the coarsest level."""
+    """The attention block of v11, in which each pixel of the coarsest level attends to all others."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 class Body(nn.Module):
-    """Features at strides 8, 16 and 32, the fine ones with what the coarse ones know."""
+    """A feature pyramid at strides 8, 16 and 32, whose fine levels also read the coarse ones."""
 
     def __init__(self, width: int, *, attends: bool) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Body(nn.Module):
 
 
 def _grid(levels: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """[2, n] corners of the cells in cells, [1, n] strides."""
+    """Return the cells' corners [2, n], in cells, and their strides [1, n]."""
     corners, strides = [], []
     for level, stride in zip(levels, STRIDES, strict=True):
         height, width = level.shape[2:]
@@ -87,7 +87,7 @@ class Prototypes(nn.Module):
 
 
 class Yolo8(nn.Module):
-    """v8, and with attention v11: boxes [1, 4 + classes + extra, n]; with masks their prototypes too."""
+    """The outputs of v8, or of v11 with attention: boxes [1, 4 + classes + extra, n]; with masks also prototypes."""
 
     def __init__(self, classes: int = 80, width: int = 16, *, masks: int = 0, key_points: int = 0, v11: bool = False):
         super().__init__()
@@ -126,7 +126,7 @@ class Yolo8(nn.Module):
 
 
 class Yolo5(nn.Module):
-    """v5: boxes [1, 3 n, 5 + classes + masks], relative to anchors inside, decoded outside."""
+    """The outputs of v5: boxes [1, 3 n, 5 + classes + masks], relative to anchors inside and decoded at the end."""
 
     def __init__(self, classes: int = 80, width: int = 16, *, masks: int = 0) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Yolo5(nn.Module):
 
 
 class YoloX(nn.Module):
-    """YOLOX as it is exported: [1, n, 5 + classes], boxes in cells and logarithms of cells."""
+    """The outputs of YOLOX as exported: [1, n, 5 + classes], with boxes in cells and logarithms of cells."""
 
     def __init__(self, classes: int = 80, width: int = 16) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class YoloX(nn.Module):
 
 
 class NanoDetPlus(nn.Module):
-    """NanoDet-Plus as it is exported: [1, n, classes + 4 * 8] of four levels, scores first."""
+    """The outputs of NanoDet-Plus as exported: [1, n, classes + 4 * 8] of four levels, scores first."""
 
     def __init__(self, classes: int = 80, width: int = 16) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class NanoDetPlus(nn.Module):
 
 
 class QueryHead(nn.Module):
-    """What DETR's outputs look like: some answers about the whole image."""
+    """A network with outputs like DETR's: a fixed number of answers about the whole image."""
 
     def __init__(self, queries: int = 100, classes: int = 92) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class QueryHead(nn.Module):
 
 
 def lively(module: nn.Module, seed: int = 0) -> nn.Module:
-    """With random weights that let the image through to every output, and different statistics in each batch norm."""
+    """Give each batch norm other statistics, so that random weights let the image through to every output."""
     generator = torch.Generator().manual_seed(seed)
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
@@ -208,7 +208,7 @@ def lively(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def exported(module: nn.Module, path: Path, size: tuple[int, int], **metadata: str) -> Path:
-    """Write the ONNX file, as ultralytics and others do."""
+    """Write the module's ONNX file, as ultralytics and others do."""
     image = torch.zeros(1, 3, *size)
     outputs = module(image)
     count = len(outputs) if isinstance(outputs, tuple) else 1

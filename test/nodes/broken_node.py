@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node with a bug: by its name, its thread ends, its work never begins, it cannot begin, or a callback fails."""
+"""A node with a bug, chosen by its name: a thread ends, work never begins, it cannot begin, or a callback fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def broken_command(name: str, **parameters: Any) -> NodeCommand:
-    """The command of such a node, that finds this file and the package beside it."""
+    """Return the command of such a node, which finds this file and the package beside it."""
     return NodeCommand(
         executable="nodes.broken_node",
         name=name,

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Real node processes over DDS in a domain of their own, and a station that plays camera, listener and rqt."""
+"""Fixtures: real node processes over DDS in a domain of their own, and a station as camera, listener and rqt."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -31,7 +31,7 @@ LOSSLESS = {"queue_size": 1000, "expiry": 10_000, "image_reliability": "reliable
 
 
 class Station(ListeningNode):
-    """The other side of the nodes: publishes images, keeps results and diagnostics, sets parameters."""
+    """The counterpart of the nodes: publishes images, keeps results and diagnostics, and sets parameters."""
 
     def __init__(self, domain: int) -> None:
         from rclpy.qos import QoSProfile
@@ -51,7 +51,7 @@ class Station(ListeningNode):
         self.node.create_subscription(CacheMap, "cache_map", self.maps.append, many)
 
     def camera(self, message: Any) -> Any:
-        """The publisher for messages like this one."""
+        """Return the publisher for messages of this type."""
         return self._cameras[type(message)]
 
     def publish(self, *messages: Any) -> None:
@@ -59,32 +59,34 @@ class Station(ListeningNode):
             self.camera(message).publish(message)
 
     def wait_for_nodes(self, message: Any, subscribers: int) -> None:
-        """Until that many nodes receive images like this one, and this station their results."""
+        """Wait until that many nodes receive images of this type, and this station receives their results."""
         camera = self.camera(message)
-        self.diagnostics.clear()  # who has ended says nothing any more
+        self.diagnostics.clear()  # forget nodes that have ended
         assert wait_until(lambda: self._told("image_publishers") == subscribers, DEADLINE_S)
         assert wait_until(lambda: camera.get_subscription_count() == subscribers, DEADLINE_S)
         self.wait_for_publisher()
 
     def wait_for_publisher(self) -> None:
-        """Until a node that publishes results knows that this station receives them: it may learn of us later than we
-        of it, and what it sent by then is lost."""
+        """Wait until a node that publishes results knows that this station receives them.
+
+        It may discover the station later than the station discovers it, and what it sent by then is lost.
+        """
         assert wait_until(lambda: self._told("result_subscribers") == 1, DEADLINE_S)
         assert wait_until(lambda: self.node.count_publishers("results") == 1, DEADLINE_S)
 
     def _told(self, count: str) -> int:
-        """How many nodes say that they know of at least one."""
+        """Return how many nodes report that they know of at least one publisher or subscriber of this kind."""
         return sum(int(self.said(node).get(count, 0)) > 0 for node in list(self.diagnostics))
 
     def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
-        """The results, once there are so many; and no more come."""
+        """Wait until there are so many results, check that no more come, and return them."""
         wait_until(lambda: len(self.results) >= count, timeout_s)
         time.sleep(0.2)
         assert len(self.results) == count
         return list(self.results)
 
     def answer(self, image: Any) -> Any:
-        """Publish an image, and return its result; none before it has had a second one by now."""
+        """Publish an image and return its result; check that no earlier image has had a second one meanwhile."""
         before = len(self.results)
         self.publish(image)
         assert wait_until(lambda: len(self.results) > before, DEADLINE_S)
@@ -100,11 +102,11 @@ class Station(ListeningNode):
         self.maps.clear()
 
     def ask(self, service: str, service_type: type[Any], **values: Any) -> Any:
-        """What a service answers."""
+        """Return a service's reply."""
         return self._asked(service, service_type, service_type.Request(**values))[0]
 
     def set_parameters(self, node: str, **values: Any) -> tuple[list[Any], float]:
-        """What the parameter service answers, and after how many seconds."""
+        """Set parameters; returns the service's results, and after how many seconds they came."""
         from rcl_interfaces.srv import SetParameters
         from rclpy.parameter import Parameter
 
@@ -114,8 +116,10 @@ class Station(ListeningNode):
         return list(response.results), elapsed
 
     def _asked(self, service: str, service_type: type[Any], request: Any) -> tuple[Any, float]:
-        """The answer, and after how many seconds; asked again where none comes: who was killed still counts as a
-        service for a while, and a new one may not know yet who asks.
+        """Call a service; returns the reply, and after how many seconds it came.
+
+        The request is repeated where no reply comes: a killed node still counts as a server for a while, and a new one
+        may not know its client yet.
         """
         client = self.node.create_client(service_type, service)
         assert client.wait_for_service(DEADLINE_S)
@@ -133,7 +137,7 @@ class Station(ListeningNode):
 
 @pytest.fixture
 def context() -> Iterator[Any]:
-    """A context of its own for nodes in this process."""
+    """Provide a context of its own for nodes in this process."""
     context = rclpy.Context()
     rclpy.init(context=context)
     yield context
@@ -142,7 +146,7 @@ def context() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def node_fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeFork]:
-    """Starts nodes without their imports."""
+    """Provide a process that forks nodes, which saves their imports."""
     fork = NodeFork(TINY, tmp_path_factory.mktemp("fork") / "fork.log")
     yield fork
     fork.close()
@@ -156,7 +160,7 @@ def nodes(domain: int, node_fork: NodeFork, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def new_nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
-    """Nodes that start as a robot's do, imports and all."""
+    """Provide nodes that start as a robot's do, imports and all."""
     with NodeGroup(tmp_path_factory.mktemp("new_nodes"), domain=domain) as group:
         yield group
 
@@ -192,7 +196,7 @@ def station(shared_station: Station) -> Station:
 
 @pytest.fixture(scope="session")
 def inference_command() -> Callable[..., NodeCommand]:
-    """The command of an inference or cached_inference node with the tiny network."""
+    """Return a function that makes commands of inference or cached_inference nodes with the tiny network."""
 
     def make(executable: str, **parameters: Any) -> NodeCommand:
         common = {"model": TINY, "result_topic": "results", "threads": 1, **LOSSLESS}
@@ -203,7 +207,7 @@ def inference_command() -> Callable[..., NodeCommand]:
 
 @pytest.fixture(scope="session")
 def camera_image() -> Callable[..., Any]:
-    """Makes an image message as a camera driver would: encoding, stamp, a picture that depends on ``seed``."""
+    """Return a function that makes image messages as a camera driver would; the picture depends on ``seed``."""
     import cv2
     from image_messages import image_message
     from std_msgs.msg import Header
@@ -224,7 +228,7 @@ def camera_image() -> Callable[..., Any]:
 
 @pytest.fixture
 def film(station: Any, camera_image: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """Publishes images until results are such; returns those since."""
+    """Return a function that publishes images until a condition on the results holds, and returns these results."""
     numbers = count(time.time_ns() // 10_000_000)
 
     def until(condition: Callable[[list[Any]], bool]) -> list[Any]:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""An inference node that receives cache maps which contradict themselves: every frame has its result all the same."""
+"""An inference node that receives inconsistent cache maps still gives every frame its result."""
 
 from __future__ import annotations
 

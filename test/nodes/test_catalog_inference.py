@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Many models under a budget in real processes: where requests are served, and that every one has its result."""
+"""Many models under a budget in real processes: tests of where requests are served, and that each has its result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COSTS = {
 
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Two catalogs of the tiny network with known costs."""
+    """Write two catalogs of the tiny network with known costs."""
     return two_catalogs(tmp_path_factory, COSTS)
 
 
@@ -62,7 +62,7 @@ def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
 
 
 def all_from(where: str, error: str = "") -> Callable[[list[Any]], bool]:
-    """The latest result of each model is so."""
+    """Return a condition: the latest result of each model is from here, with this text in its error."""
 
     def hold(results: list[Any]) -> bool:
         last = {result.model: result for result in results}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server keeps of catalogs for its robots."""
+"""Tests of what a server keeps of catalogs for its robots."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IMAGE = np.zeros((48, 64, 3), np.uint8)
 
 
 class Given:
-    """Parameters without a node."""
+    """Parameters that need no node."""
 
     def __init__(self, cameras: int = 1) -> None:
         self.cameras = cameras
@@ -60,7 +60,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
 
 
 def served(catalog: CatalogFolder, memory_mb: float = 1000.0) -> WholeFrameModels:
-    """The server's own model is another one than the catalog's: they are told apart by their hashes."""
+    """Return the models of a server whose own model is not in the catalog; hashes tell the models apart."""
     config = CatalogServerConfig.checked(catalogs=[str(catalog.path)], catalog_memory_mb=memory_mb)
     parameters: Any = Given()
     models = SplitModels(load_model(OTHER, input_size=(61, 47)), config.read())
@@ -73,7 +73,7 @@ def opened(models: WholeFrameModels, catalog: CatalogFolder, variant: str = "ori
 
 
 def run(models: WholeFrameModels, session: str, stamp_ns: int) -> FrameResult:
-    """What the session that has this name now answers."""
+    """Return the answer of the session that has this name now."""
     return models._run(models._asked[session], IMAGE, stamp_ns)
 
 
@@ -150,7 +150,7 @@ def test_an_error_stands_with_its_session_whatever_others_do() -> None:
 
 
 def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolder) -> None:
-    """At once: the collector of cycles comes by seldom where a framework has a million objects."""
+    """The engine must go at once: in a framework with a million objects the cycle collector seldom runs."""
     models = served(catalog)
     run(models, opened(models, catalog, session="one"), 1)
     engine = weakref.ref(models._loaded["one"]._cached.runner.engine)
@@ -165,7 +165,7 @@ def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolde
 def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Path) -> None:
     names = [variant.name for variant in catalog.catalog.variants][:2]
     models = served(catalog, memory_mb=1.0)
-    models._capacity = 1.0  # bytes: there is room for what is asked, and nothing else
+    models._capacity = 1.0  # bytes: room for the requested model only
     for name in names:
         opened(models, catalog, name, session=name)
     run(models, names[1], 1)

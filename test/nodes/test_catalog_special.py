@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A specialist in the node: it comes with a skew, says that it answers, and goes with the skew."""
+"""A specialist in the node comes with a skew, says that it answers, and goes with the skew."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STEP_NS = 250_000_000  # the camera's time, so that windows of seconds take fewe
 
 
 class Settings:
-    """Stands for the node's parameters."""
+    """A stand-in for the node's parameters."""
 
     def __init__(self, catalog: CatalogFolder) -> None:
         self._folder = str(catalog.path)
@@ -62,7 +62,7 @@ class Settings:
 
 
 class Device:
-    """The models of a node, and what they say."""
+    """The models of a node, and what they report."""
 
     def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
         self.settings, self.notes, self.lines = Settings(catalog), {}, []
@@ -72,7 +72,7 @@ class Device:
         self.name, self.numbers = catalog.file.name, count(1)
 
     def look(self, *classes: int, until: Callable[[FrameResult], bool] = lambda _: False) -> list[FrameResult]:
-        """At pictures of these classes, over and over, until a result is such or 60 have been shown."""
+        """Show pictures of these classes in turn, until a result meets the condition or 60 have been shown."""
         results = []
         for _ in range(60):
             number = next(self.numbers)
@@ -143,7 +143,7 @@ def test_it_can_be_switched_off_and_on_again(coloured: tuple[CatalogFolder, Spec
 
 
 def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
-    """The small trunk takes 0.5 ms of the 0.51 that the model is said to take."""
+    """The small trunk takes 0.5 ms, and the model is said to take only 0.51 ms."""
     device = Device(coloured[0], pause_s=1000.0)
     device.models.load("colours", "original")
     cached: Any = device.models._loaded["colours"].cached
@@ -170,7 +170,7 @@ def test_what_vanishes_while_it_runs_is_named(coloured: tuple[CatalogFolder, Spe
 def test_an_original_that_vanishes_is_named(
     coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its trunks are needed before any variant; what was asked is answered."""
+    """The original's trunks are needed before any variant of it; requests are still answered."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nor is its graph kept on this machine
     shutil.copytree(coloured[0].path, tmp_path / "copy")
     device = Device(read_catalog(tmp_path / "copy"))
@@ -201,7 +201,7 @@ def robot(nodes: NodeGroup, coloured: tuple[CatalogFolder, SpecialiseFolder]) ->
 
 
 def test_results_say_who_answered(robot: Any, station: Any) -> None:
-    """Red and green, then blue alone."""
+    """The camera shows red and green, then only blue."""
     numbers, shown = count(1), {}
 
     def message(class_id: int) -> Any:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What split variants take, what is paid for them, and that they come and go with the server in real processes."""
+"""Tests of split variants: their costs and prices, and that they come and go with the server in real processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_POWER = dict.fromkeys(("energy.idle_w", "energy.compute_w", "energy.transmit_
 
 
 class Link:
-    """As far as a split variant looks at it."""
+    """The parts of a link to a server that a split variant uses."""
 
     uses_cache = True
 
@@ -58,7 +58,7 @@ def cache(link: Any, variant: str = "original") -> SplitCache:
 
 
 def test_money_by_hand() -> None:
-    """Half a second at 2 dollars, 4 MB at 3, each once; and loading by each instance of the server."""
+    """Half a second at 2 dollars and 4 MB at 3 dollars count once each; each server instance charges for loading."""
     link = Link()
     ours = cache(link)
     assert ours._money() == 0.0
@@ -120,7 +120,7 @@ def test_split_variants_come_and_go_with_the_server(
     answers: dict[tuple[str, int], Any] = {}  # by model and picture, computed by the robot alone
 
     def film(where: str) -> list[Any]:
-        """Publish until the latest results of both models are from there; all since then."""
+        """Publish until both models' latest results are from there; returns all results since then."""
         station.clear()
         deadline = time.monotonic() + DEADLINE_S
         while {r.model: r.where for r in station.results[-4:]} != dict.fromkeys(MODELS, where):
@@ -159,7 +159,7 @@ def test_split_variants_come_and_go_with_the_server(
     results = film("local")
     assert any("; not shared: " in r.why for r in results if r.where == "local")
     deadline = time.monotonic() + DEADLINE_S
-    while "not shared" in results[-1].why:  # until the scheduler goes by it
+    while "not shared" in results[-1].why:  # until the scheduler takes notice
         assert time.monotonic() < deadline
         results = film("local")
     another = start_server()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Messages and values: there and back again."""
+"""Messages are converted to values and back again."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_cache_map_that_contradicts_itself_is_refused(name: str, value: Any) -
 
 @pytest.mark.parametrize(("side", "block_size"), [(2**14, 2**14), (4096, 2)])
 def test_a_cache_map_of_more_pixels_or_blocks_than_any_camera_needs_is_refused(side: int, block_size: int) -> None:
-    """Dozens of maps are kept, and folding takes time and memory by the pixel."""
+    """Dozens of maps are kept, and folding takes time and memory per pixel."""
     from cacheinf_ros.msg import CacheMap
 
     packed = bytes((side // block_size) ** 2 // 8 + 1)

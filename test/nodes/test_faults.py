@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robot and server in processes of their own, and a link between them that fails: every frame gets its right result."""
+"""Robot and server in processes of their own over a link that fails: every frame gets its right result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cacheinf_ros.pipeline.polling import wait_until
 relays = pytest.importorskip("cacheinf_ros.nodes.packet_relay", reason="needs ROS 2")
 
 DEADLINE_S = 0.5
-"""Of the robot for what the server computes; a frame takes at most this and what it takes alone."""
-ALONE_S = 2.0  # on a busy machine: what this network takes alone is nothing
+"""The robot's deadline for the server; a frame takes at most this plus what it takes alone."""
+ALONE_S = 2.0  # for a busy machine: this tiny network itself takes almost no time
 RECOVERS_S = 2.0
 START_S = 60.0
 PICTURES = 6
@@ -27,7 +27,7 @@ TIMES = 20
 
 
 class Film:
-    """Sends pictures to the robot one after another, and checks each result."""
+    """A camera that sends pictures to the robot one after another, and checks each result."""
 
     def __init__(self, station: Any, camera_image: Callable[..., Any], robot: NodeProcess) -> None:
         self.robot = robot
@@ -39,7 +39,7 @@ class Film:
         assert {result.where for result in self._right} == {"local"}
 
     def frame(self) -> str:
-        """Where the next picture was computed; it has one result, in time, and that is right."""
+        """Send the next picture, check that its one result is right and in time, and return where it was computed."""
         expected = self._right[self._sent % PICTURES]
         result = self._result()
         assert not result.error
@@ -47,7 +47,7 @@ class Film:
         return str(result.where)
 
     def frames_until(self, said: Callable[[], bool], timeout_s: float = START_S) -> float:
-        """Go on until something holds; how many seconds that took."""
+        """Send pictures until something holds; returns how many seconds that took."""
         started = time.monotonic()
         while not said():
             assert time.monotonic() < started + timeout_s
@@ -114,14 +114,14 @@ def test_a_server_that_is_killed(film: Film, start_server: Callable[[], NodeProc
 
 @pytest.fixture(scope="module")
 def server(film: Film, start_server: Callable[[], NodeProcess]) -> NodeProcess:
-    """One that stays, in contact with the robot."""
+    """Start a server that stays, and wait until it is in contact with the robot."""
     server = start_server()
     film.until_shared()
     return server
 
 
 def test_a_link_that_is_cut(film: Film, relay: Any, server: NodeProcess) -> None:
-    """For less than a deadline up to more than the 3 s after which a silent server counts as dead."""
+    """The link is cut for less than a deadline, up to more than the 3 s after which a silent server counts as dead."""
     lengths_s, took = [0.2 * 18 ** (i / (TIMES - 1)) for i in range(TIMES)], []
     random.Random(0).shuffle(lengths_s)
     for length_s in lengths_s:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a new user meets: cameras of every kind are received, Ctrl-C is quiet, modes and maps agree. Real processes."""
+"""A new user's first steps in real processes: any camera is received, Ctrl-C is quiet, modes and maps agree."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -79,7 +79,7 @@ def test_lost_frames_are_told_with_a_remedy(
     node = own_nodes.start(inference_command("cached_inference"))
     node.wait_ready(DEADLINE_S)
     station.wait_for_nodes(camera_image(0), subscribers=1)
-    stamps = [i * 100 * MS for i in range(1, 168) if i % 16]  # of a camera whose every sixteenth frame gets lost
+    stamps = [i * 100 * MS for i in range(1, 168) if i % 16]  # a camera that loses every sixteenth frame
     for stamp in stamps:
         station.publish(camera_image(stamp))
     station.expect(len(stamps))
@@ -93,12 +93,12 @@ def test_lost_frames_are_told_with_a_remedy(
 def test_ctrl_c_while_calibrating(
     own_nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand], camera_image: Callable[..., Any]
 ) -> None:
-    """A calibration works in a thread of its own, mostly inside kernels."""
+    """A calibration runs in a thread of its own, mostly inside kernels."""
     node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet"))
     node.wait_ready(DEADLINE_S)
     station.wait_for_nodes(camera_image(0), subscribers=1)
     deadline, stamps = time.monotonic() + DEADLINE_S, itertools.count(50 * MS, 50 * MS)
-    # of noise nothing is reused, which loses nothing and takes longer than a dense backend: thresholds might help
+    # noise allows no reuse, so that it takes longer than a dense backend: thresholds might help
     while station.said("cached_inference").get("calibration") != "running":
         assert time.monotonic() < deadline
         station.answer(camera_image(next(stamps), size=(240, 320), seed=next(stamps)))
@@ -167,7 +167,7 @@ def test_a_half_broken_cv_bridge_is_left_alone(
     camera_image: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
-    """Its Python part imports; its C++ module was built for another numpy."""
+    """The Python part of such a cv_bridge imports, but its C++ module was built for another numpy."""
     folder = tmp_path / "cv_bridge"
     folder.mkdir()
     (folder / "__init__.py").write_text(

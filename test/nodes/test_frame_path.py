@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How many files a frame crosses on its way from image to result; scripts/trace_frame.py lists them."""
+"""A frame passes through few files between image and result; scripts/trace_frame.py lists them."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -36,7 +36,7 @@ WARM, FRAMES = 5, 15
 
 @contextmanager
 def entered() -> Iterator[set[tuple[str, str]]]:
-    """(file, function) of the package that threads enter which start within; to be emptied by who reads it."""
+    """Collect (file, function) of the package's functions that threads started within call; the reader may clear it."""
     seen: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -53,7 +53,7 @@ def entered() -> Iterator[set[tuple[str, str]]]:
 
 @pytest.fixture
 def both_nodes(domain: int, inference_command: Callable[..., Any]) -> Iterator[Any]:
-    """Matcher and inference in this process, as yet without a thread that receives."""
+    """Initialise ROS for matcher and inference in this process, which have no receiving thread yet."""
     _, _, _, *arguments = inference_command("inference", mode="exact", model="scenenet").line()
     with ExitStack() as stack:
         rclpy.init(args=arguments, domain_id=domain)
@@ -62,7 +62,7 @@ def both_nodes(domain: int, inference_command: Callable[..., Any]) -> Iterator[A
 
 
 def test_a_frame_crosses_few_files(both_nodes: ExitStack, station: Any) -> None:
-    """Of a steady stream in mode exact; generated messages, and what is only read from, do not count."""
+    """The stream is steady and the mode exact; generated messages and files that are only read from do not count."""
     frames = islice(open_source("scene:fixed"), WARM + FRAMES)
     images = [image_message(Header(stamp=time_message(frame.stamp_ns)), frame.image) for frame in frames]
     often: Counter[tuple[str, str]] = Counter()

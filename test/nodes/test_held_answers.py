@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bounded mode in the nodes: answers are held while the picture stays, and every image still has its one result."""
+"""Bounded mode in the nodes holds answers while the picture stays, and every image still has its one result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREPARED_S = 120.0
 
 
 class Film:
-    """Publishes one image at a time, and returns its result."""
+    """A camera that publishes one image at a time, and returns its result."""
 
     def __init__(self, station: Any, camera_image: Callable[..., Any]) -> None:
         self._station, self._camera_image = station, camera_image

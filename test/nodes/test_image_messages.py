@@ -57,7 +57,7 @@ def test_the_pixels_are_not_copied() -> None:
 
 @given(st.data())
 def test_bytes_that_are_no_image_are_refused_or_read(data: st.DataObject) -> None:
-    """Whatever arrives: a clear error, or a message whose picture is refused or decoded later."""
+    """Any bytes give a clear error, or a message whose picture is refused or decoded later."""
     good = serialize_message(image_message(Header(frame_id="camera"), picture(3, 5)))
     bad = bytearray(good)
     for _ in range(data.draw(st.integers(1, 8))):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Nodes with precision int8, on a detector quantised for it: real processes."""
+"""Nodes with precision int8 in real processes, on a detector quantised for it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ SERVER = {"server.use": True, "server.policy": "remote", "server.deadline_ms": 5
 
 @pytest.mark.skipif(not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels")
 def test_a_node_answers_in_int8_what_the_engine_computes_densely(rig: Any) -> None:
-    """With a cache, alone and with a server, and to the last bit; nodes find the scales where the command leaves
-    them.
+    """This holds with a cache, alone and with a server, to the last bit.
+
+    Nodes find the scales where the command stores them.
     """
     size = f"{SIZE[0]}x{SIZE[1]}"
     images = [frame.image for frame in open_source(f"scene:fixed?frames={FRAMES}&size={size}")]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Nodes at rest: they receive nothing, say so, and begin anew with a whole frame when they are woken."""
+"""Inactive nodes receive nothing, say so, and begin anew with a whole frame when they are activated."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Managed:
         return answer.success, answer.message
 
     def change(self, transition: str) -> str:
-        """The state after a transition; not whether it succeeded, as an answer may be lost and asked for again."""
+        """Request a transition; returns the state after it, not its success, as a lost reply makes it repeat."""
         self._station.ask(f"{self._node}/change_state", ChangeState, transition=Transition(label=transition))
         return self.state
 
     def report(self) -> Any:
-        """The next one in /diagnostics."""
+        """Return the node's next status in /diagnostics."""
         self._station.diagnostics.clear()
         assert wait_until(lambda: self._node in self._station.diagnostics, DEADLINE_S)
         return self._station.diagnostics[self._node]
@@ -153,7 +153,7 @@ def test_what_cannot_be_configured_says_why_and_stays(rig: Any, tmp_path: Path) 
 
 
 def test_a_bug_in_a_transition_is_reported_until_the_user_wants_rest(rig: Any) -> None:
-    """The camera's subscription is destroyed by then, and what counts its publishers still asks it."""
+    """The camera's subscription is destroyed by then, but the count of its publishers is still asked for."""
     node = rig.nodes.start(broken_command(CLUMSY, autostart=False))
     managed = Managed(rig.station, CLUMSY)
     assert managed.report().level == OK

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models are registered and withdrawn while the nodes run, and the budget goes on."""
+"""Models can be registered and withdrawn while the nodes run, and the budget goes on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODE = "catalog_inference"
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Two catalogs of the tiny network, and one of another."""
+    """Write two catalogs of the tiny network and one of another."""
     references = {"left": TINY, "right": TINY, "mixed": OTHER}
     return {
         name: str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS, reference).path)
@@ -48,7 +48,7 @@ def robot(nodes: NodeGroup, folders: dict[str, str]) -> Iterator[Any]:
 
 
 def answered(models: set[str], where: str) -> Callable[[list[Any]], bool]:
-    """The latest results are of these models, and from there."""
+    """Return a condition: the latest results are of exactly these models, and from here."""
 
     def hold(results: list[Any]) -> bool:
         latest = results[-4 * len(models) :]
@@ -58,7 +58,7 @@ def answered(models: set[str], where: str) -> Callable[[list[Any]], bool]:
 
 
 def set_catalogs(station: Any, node: str, *folders: str) -> str:
-    """Why the node refused; empty where it did not."""
+    """Set a node's catalogs; returns why it refused, or nothing if it did not."""
     (answer,), _ = station.set_parameters(node, catalogs=list(folders))
     assert answer.successful or answer.reason
     return str(answer.reason)

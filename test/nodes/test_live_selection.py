@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a node reports changes while it runs, and classes that its model does not know are refused."""
+"""A node can change what it reports while it runs, and refuses classes that its model does not know."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 

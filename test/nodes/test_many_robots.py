@@ -29,7 +29,7 @@ _MANY = QoSProfile(depth=100)
 
 
 class Robot:
-    """A robot's node, its camera, and what it says."""
+    """A robot's node, its camera, and the results that it publishes."""
 
     def __init__(self, number: int, nodes: NodeGroup, station: Any, command: Callable[..., NodeCommand]) -> None:
         name, given = (
@@ -66,7 +66,7 @@ def test_each_gets_its_share_and_its_own_results(rig: Any) -> None:
         assert wait_until(lambda robot=robot: robot.camera.get_subscription_count() == 1, START_S)  # type: ignore[misc]
 
     def film(number: int) -> list[Any]:
-        """A frame of every robot, all at once."""
+        """Publish a frame of every robot at once, and return their results."""
         before = [len(robot.results) for robot in robots]
         first = number % ROBOTS  # each in turn: who is first meets an idle server and waits for the others' messages
         for robot in (*robots[first:], *robots[:first]):
@@ -94,6 +94,6 @@ def test_each_gets_its_share_and_its_own_results(rig: Any) -> None:
         assert [result.where for result in results] == ["shared"] * ROBOTS
         for robot in robots:
             robot.check(number)
-    usual_ms = np.median(took, axis=0)  # a machine that pauses for a moment hits one of them
+    usual_ms = np.median(took, axis=0)  # a pause of the machine affects only one of the frames
     assert usual_ms.max() / usual_ms.min() <= 1.5, usual_ms
     assert "Traceback" not in server.output

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What matcher and replay take of a robot's memory, as neither runs a model; what no node loads before it needs it."""
+"""Tests of the memory of matcher and replay, which run no model, and of what nodes import only when needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def resident_mb(process: NodeProcess) -> float:
 
 
 def loaded(executable: str) -> set[str]:
-    """The modules that a node has loaded before it starts."""
+    """Return the modules that a node has loaded before it starts."""
     script = f"import sys, cacheinf_ros.nodes.{executable}; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert f"cacheinf_ros.nodes.{executable}" in modules

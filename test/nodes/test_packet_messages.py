@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's result is taken only where whoever reads it finds what it announces."""
+"""A server's result is accepted only if its content agrees with what it announces."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def test_a_result_that_contradicts_itself_is_refused(changes: dict[str, Any]) ->
     ids=lambda changes: next(iter(changes)),
 )
 def test_more_than_any_model_says_is_refused(changes: dict[str, Any]) -> None:
-    """Gigabytes were made of what a stranger sent in a server's name, and shown in /diagnostics."""
+    """A result forged by a stranger once took gigabytes, and was shown in /diagnostics."""
     test_a_result_that_contradicts_itself_is_refused(changes)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\0\1", b"\0\0\0=", SOUND[:50], SOUND[:-1]])
 def test_what_is_no_result_is_refused(content: bytes) -> None:
-    """Some of these ended the process in the middleware's own reader."""
+    """Some of these once ended the process in the middleware's own reader."""
     with pytest.raises(MessageError):
         result_from(content)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""ROS parameters are the configurations' fields."""
+"""Tests of ROS parameters, which are the configurations' fields."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -103,7 +103,7 @@ def test_what_can_be_tuned_comes_first(context: Any) -> None:
 
 @pytest.mark.parametrize("config", [EngineConfig, MatchingConfig, WatchConfig, ServerConfig])
 def test_sliders_are_tools(config: type[Config]) -> None:
-    """A slider has a hundred positions: a range far beyond the default leaves none that anybody wants."""
+    """A slider has a hundred positions: a range far beyond the default leaves none that is of use."""
     for each in config.declarations():
         descriptor = describe(each)
         for bounds in (*descriptor.floating_point_range, *descriptor.integer_range):
@@ -127,7 +127,7 @@ def test_a_setting_is_no_parameter(context: Any) -> None:
 
 
 def robot(*given: str) -> ConfiguredNode:
-    """A node of the default context with what a robot is told about a server, started with these words."""
+    """Create a node in the default context that has a robot's server parameters, started with these words."""
     rclpy.init(args=["--ros-args", *(word for each in given for word in ("-p", each))])
     return ConfiguredNode("robot", UseServerConfig, WatchConfig, EngineConfig, ImageConfig)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's places: only who is heard keeps one; and a model that cannot be compiled is not tried again and again."""
+"""Only a robot that still sends keeps its place at the server, and a model that cannot be compiled is not retried."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -39,7 +39,7 @@ DEADLINE_S = 30.0
 
 
 class Models:
-    """Knows no model; every one that is asked for is a failure of this kind."""
+    """A server's models that knows none: each request fails in the given way."""
 
     def __init__(self, failure: Exception) -> None:
         self.asked: list[tuple[str, bool]] = []
@@ -51,7 +51,7 @@ class Models:
 
 
 class Server:
-    """A node with the sessions of robots, and what it answers them."""
+    """A node with the sessions of robots, and the replies that it sends them."""
 
     def __init__(self, context: Any, failure: Exception) -> None:
         one_place = [Parameter("server.max_robots", value=1)]
@@ -78,7 +78,7 @@ class Server:
             self._executor.spin_once(0.02)
 
     def take(self, packet: Packet) -> None:
-        """Let the sessions have a packet now, and none later."""
+        """Let the sessions receive a packet now, and none later."""
         self.sessions._receive(packet_message(packet))
 
     @property
@@ -86,7 +86,12 @@ class Server:
         return list(self.sessions._robots)
 
     def refusal(self, greeting: Packet, *, of_place: bool = False) -> str:
-        """What a robot that greets until it is refused is told; for want of a place, or for anything else."""
+        """Return what a robot that greets until it is refused is told.
+
+        Args:
+            greeting: the packet that greets.
+            of_place: whether to wait for a refusal for want of a place, instead of any other.
+        """
         told: list[str] = []
 
         def hear(message: SplitPacket) -> None:
@@ -152,7 +157,7 @@ def test_a_robot_for_which_there_is_no_place_is_told_so(
     serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, over = serving(MessageError("no such model")), threading.Event()
-    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # it keeps the only place
+    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # the session keeps the only place
     server.take(greeting("first"))
     assert "server.max_robots" in server.refusal(greeting("second"), of_place=True)
     assert server.robots_served == ["first"]
@@ -179,7 +184,7 @@ def test_only_sound_packets_keep_a_place(
 ) -> None:
     monkeypatch.setattr(robot_sessions, "_SILENT_S", 0.3)
     server, over = serving(MessageError("no such model")), threading.Event()
-    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # they stay open
+    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # the sessions stay open
     first, second = greeting("first"), greeting("second")
     server.take(first)
     server.take(second)

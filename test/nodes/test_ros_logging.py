@@ -20,7 +20,7 @@ from cacheinf_ros.pipeline.guard import guarded
 
 
 class Lines:
-    """A ROS logger that keeps what it is told."""
+    """A ROS logger that keeps the lines that it is given."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

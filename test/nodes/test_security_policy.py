@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The policy for SROS2 allows each node what it has, and nothing else.
+"""The policy for SROS2 allows each node the topics and services that it has, and nothing else.
 
-The middleware in the wheels enforces no policy: the topics and services of running nodes are compared with it.
+The middleware in the wheels enforces no policy: the policy is compared with the topics and services of running nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENCLAVES = "/cacheinf_ros"
 DEADLINE_S = 60.0
 
 Names = set[tuple[str, str]]
-"""What is done (publish, subscribe, reply or request), and to which topic or service; in a policy with wildcards."""
+"""The actions (publish, subscribe, reply or request) and their topics or services; in a policy with wildcards."""
 
 COMPRESSED = ("subscribe", "/camera/image/compressed")  # with image_transport: compressed, in place of the raw images
 GATEWAY = ("publish", "/frame_shares/*")  # where a fleet computes, which takes Ray
@@ -51,11 +51,11 @@ NOT_STARTED_HERE: dict[str, Names] = {
     "server": {("subscribe", "/frame_shares/*")},
     "replay": {("publish", "/camera/image/compressed")},
 }
-"""What is allowed to each node though it has it only with other parameters or packages than in these tests."""
+"""What each node is allowed although it only has it with other parameters or packages than in these tests."""
 
 
 def profiles(enclave: str) -> dict[str, Names]:
-    """What an enclave may do, by the full name of the node."""
+    """Return what an enclave may do, by the full name of the node."""
     policy = ElementTree.parse(FOLDER / "policy.xml").getroot()
     ElementInclude.include(policy, base_url=str(FOLDER / "policy.xml"))
     (found,) = policy.findall(f"enclaves/enclave[@path='{ENCLAVES}/{enclave}']")
@@ -66,7 +66,10 @@ def profiles(enclave: str) -> dict[str, Names]:
 
 
 def _expressions(profile: ElementTree.Element) -> Iterator[tuple[str, str]]:
-    """Names are completed as sros2 does: ~ is the node's own name, and its namespace comes before what has no slash."""
+    """Yield what a profile allows, with names completed as sros2 does.
+
+    ~ stands for the node's own name, and names without a slash are prefixed by its namespace.
+    """
     namespace = profile.attrib["ns"]
     for names in profile:
         for action, answer in names.attrib.items():
@@ -84,7 +87,7 @@ def allowed(enclave: str) -> Names:
 
 
 def had(station: Any, name: str) -> Names:
-    """What a node has, as far as the station's graph knows."""
+    """Return the topics and services that a node has, as far as the station's graph knows."""
     graph = station.node
     kinds = {
         "publish": graph.get_publisher_names_and_types_by_node,
@@ -108,7 +111,10 @@ def unused(expressions: Names, names: Names) -> Names:
 
 @pytest.fixture(scope="module")
 def _all_nodes(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """With all that they can have. Replay plays the camera: the first image has a catalog's node greet the server."""
+    """Start all nodes with all topics and services that they can have.
+
+    Replay plays the camera; its first image makes a catalog's node greet the server.
+    """
     everywhere = dict.fromkeys(Place, Cost(energy_j=1.0, money=1.0, memory_bytes=10_000))
     robot = {"use_sim_time": True, "threads": 1, "server.use": True, "server.probe_s": 0.2}
     catalogs = {"catalogs": two_catalogs(tmp_path_factory, everywhere)}
@@ -146,7 +152,7 @@ def test_there_is_an_enclave_for_each_executable_and_for_people() -> None:
 
 
 def test_no_comment_stands_among_enclaves() -> None:
-    """The official tool, which generates keys and permissions, takes one for an enclave without a name, and fails."""
+    """The official tool for keys and permissions takes a comment for an enclave without a name, and fails."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     (enclaves,) = ElementTree.parse(FOLDER / "policy.xml", parser).iterfind("enclaves")
     assert {each.tag for each in enclaves} == {"enclave"}
@@ -163,7 +169,7 @@ def test_only_the_server_answers_robots_and_no_node_of_ours_asks_another() -> No
 
 
 def test_a_viewer_sees_what_nodes_publish_and_changes_nothing() -> None:
-    """An operator sees the same, and reaches each service of each node."""
+    """An operator sees the same as a viewer, and may call each service of each node."""
     topics = {name for node in EXECUTABLES for action, name in allowed(node) if action == "publish"}
     services = {name for node in EXECUTABLES for action, name in allowed(node) if action == "reply"}
     between = {"/frame_shares", "/frame_shares/*", "/frame_shared/*"}

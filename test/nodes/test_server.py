@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The server answers, dies, and comes back; no frame goes without its result."""
+"""The server answers, dies and comes back, and no frame goes without its result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def robot(nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeC
 
 @pytest.fixture
 def film_until(rig: Any) -> Callable[[str], None]:
-    """Publishes images until a result was computed somewhere."""
+    """Return a function that publishes images until a result was computed somewhere."""
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
     def film(where: str) -> None:
@@ -79,7 +79,7 @@ def test_an_answer_that_is_cut_off_costs_the_server_and_no_result(
     relays = pytest.importorskip("cacheinf_ros.nodes.packet_relay", reason="needs ROS 2")
 
     def cut_off(packet: Packet, receiver: str) -> list[Packet]:
-        """Checksums are right: whoever sends that means it."""
+        """Cut off a result but give it the right checksum, as an attacker would."""
         data = packet.data[: len(packet.data) // 2] if packet.kind == Kind.RESULT else packet.data
         return [replace(packet, data=data).sealed()]
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robot and server share frames over topics; the server dies and comes back; no frame goes without a right result."""
+"""Robot and server share frames over topics while the server dies and comes back: every frame has a right result."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 
 @pytest.fixture
 def start_robot(rig: Any) -> Callable[..., NodeProcess]:
-    """Starts a node that shares frames by a policy; it need not be ready yet."""
+    """Return a function that starts a node that shares frames by a policy, without waiting until it is ready."""
 
     def start(policy: str, schedule_s: float = 1.0) -> NodeProcess:
         server = {"server.use": True, "server.policy": policy, "server.schedule_s": schedule_s}
         waits = {"server.deadline_ms": 2000.0, "server.probe_s": 0.1}
-        keeps = {"cache.budget_mb": 0.0 if policy == "remote" else -1.0}  # of the maps: none that need not be, or all
+        keeps = {"cache.budget_mb": 0.0 if policy == "remote" else -1.0}  # keep only maps that must be kept, or all
         return rig.nodes.start(rig.command("cached_inference", **server, **waits, **keeps))
 
     return start
 
 
 def searches_of(server: NodeProcess) -> list[int]:
-    """The processes in which it searches for schedules, once it does."""
+    """Wait until a server has searched for schedules, and return the ids of the processes that searched."""
     pattern = re.compile(r"searched for [\d.]+ s in process (\d+)")
     assert wait_until(lambda: bool(pattern.search(server.output)), START_S)
     return list(map(int, pattern.findall(server.output)))
@@ -108,7 +108,7 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         return result
 
     def frame_from(where: str) -> Any:
-        """A server may be met only after a while."""
+        """Publish until a frame is computed in this place: the robot may discover the server only after a while."""
         deadline = time.monotonic() + START_S
         while (result := frame()).where != where:
             assert time.monotonic() < deadline
@@ -128,7 +128,7 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         result = frame_from(where)
         if policy != "remote_jpeg":
             assert np.allclose(np.frombuffer(result.data, np.float32), right, rtol=1e-5, atol=1e-5)
-        uses_server = policy != "local"  # if not, others may have its place
+        uses_server = policy != "local"  # otherwise other robots may have its place
         assert is_said("server", "sharing robots", str(int(uses_server)))
         assert is_said("cached_inference", "server", "up" if uses_server else "not used")
         assert [frame().where for _ in range(3)] == [where] * 3
@@ -148,7 +148,7 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
 def test_a_robot_that_goes_leaves_nothing_at_the_server(
     is_killed: bool, rig: Any, start_robot: Callable[..., NodeProcess]
 ) -> None:
-    forget_after_s = 5.0 if is_killed else 600.0  # who ends says so
+    forget_after_s = 5.0 if is_killed else 600.0  # a robot that is not killed says that it ends
     server = rig.nodes.start(rig.command("server", **{"server.forget_after_s": forget_after_s}))
     robot = start_robot("remote")
     server.wait_ready()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A short soak: real robots and a server, to which things happen that are all accounted for."""
+"""A short soak test: faults happen to real robots and a server, and all are accounted for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cacheinf_ros.harness.soak import soak
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
 FAULTS = int(os.environ.get("CACHEINF_FAULTS", "6"))
-"""That befall each column."""
+"""The number of faults in each column."""
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Starting the nodes: wrong models and sources are one clear line, latecomers work, replay loses nothing."""
+"""Tests of starting the nodes: one clear line for wrong models and sources, late nodes work, replay loses nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Camera streams as they come: every accepted frame has one result with its header, in one process and in two."""
+"""In all kinds of camera streams every accepted frame has one result with its header, in one process and in two."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def arrangement(
 
 @pytest.fixture(scope="module")
 def stamps() -> Iterator[int]:
-    """Stamps that increase from test to test, as a camera's do."""
+    """Return stamps that increase from test to test, like a camera's."""
     return iter(range(10_000 * MS, 10_000_000 * MS, 33 * MS))
 
 
 @pytest.fixture
 def listening(station: Any, arrangement: str, stamps: Iterator[int], camera_image: Callable[..., Any]) -> Any:
-    """The station, once all nodes know each other: DDS may introduce matcher and inference seconds late."""
+    """Return the station once all nodes know each other: DDS may introduce matcher and inference seconds late."""
     station.wait_for_nodes(camera_image(0), subscribers=2 if arrangement == "two processes" else 1)
 
     def reuses_what_it_saw() -> bool:
@@ -66,7 +66,7 @@ def headers(messages: list[Any]) -> list[tuple[int, int, str]]:
 
 
 def recorded(path: Path, messages: list[Any]) -> list[bytes]:
-    """The messages as a bag gives them back: serialized."""
+    """Return the serialized messages as a bag gives them back."""
     from rclpy.serialization import serialize_message
 
     store = get_typestore(Stores.ROS2_JAZZY)
@@ -107,7 +107,7 @@ def test_a_looping_bag_drops_the_cache(listening: Any, stamps: Iterator[int], ca
 def test_stamps_that_do_not_increase_are_one_warning_and_a_count(
     listening: Any, arrangement: str, stamps: Iterator[int], camera_image: Callable[..., Any]
 ) -> None:
-    """As of a driver that leaves them at 0: each frame looks as if a bag had begun anew, and nothing is reused."""
+    """A driver may leave stamps at 0: each frame then looks like the start of a bag, and nothing is reused."""
     from rcl_interfaces.msg import Log
 
     from cacheinf_ros.nodes.topics import profile

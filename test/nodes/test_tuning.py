@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Under full load: the parameter services answer, the latest frame wins, and no accepted frame goes unanswered."""
+"""Under full load parameter services answer, the latest frame wins, and no accepted frame goes unanswered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALLS = 9
 def overloaded(
     nodes: NodeGroup, station: Any, camera_image: Callable[..., Any], inference_command: Callable[..., NodeCommand]
 ) -> Iterator[Any]:
-    """ResNet-50 computes every pixel of a stream that is faster than it."""
+    """Run ResNet-50 densely on a stream that is faster than it."""
     node = nodes.start(
         inference_command(
             "cached_inference",

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Results as vision_msgs say the same as ours. Where no distribution has it, scripts/ros2_tools builds vision_msgs."""
+"""Results in vision_msgs agree with our own; scripts/ros2_tools builds vision_msgs where no distribution has it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer = Callable[[str, type[Any], str], list[tuple[Any, Any]]]
 
 @pytest.fixture(scope="module")
 def answer(nodes: NodeGroup, shared_station: Any, inference_command: Callable[..., NodeCommand]) -> Answer:
-    """Runs a model on frames of a scene: of each our result, and what was said on a topic of vision_msgs."""
+    """Return a function that runs a model on frames of a scene: our result and the vision_msgs message of each."""
     from image_messages import image_message
     from std_msgs.msg import Header
 
@@ -56,7 +56,7 @@ def answer(nodes: NodeGroup, shared_station: Any, inference_command: Callable[..
 
 @pytest.fixture(scope="module")
 def detections(answer: Answer) -> list[tuple[Any, Any]]:
-    """What a detector says."""
+    """Return the results of a detector, each with its vision_msgs message."""
     found = answer("scenenet", vision_msgs.Detection2DArray, "cached_inference/detections")
     assert all(array.detections for _, array in found)
     return found
@@ -80,7 +80,7 @@ def test_a_detection_says_its_class_and_score(detections: list[tuple[Any, Any]])
 
 
 def test_no_two_detections_have_the_same_id(detections: list[tuple[Any, Any]]) -> None:
-    """Listeners tell detections apart by it; an empty one means that there is none."""
+    """Listeners tell detections apart by their ids; an empty id means that there is none."""
     ids = [detection.id for _, array in detections for detection in array.detections]
     assert all(ids)
     assert len(set(ids)) == len(ids)

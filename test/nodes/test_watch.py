@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""/diagnostics say so where no results go out, the thread that works is gone, or there is no camera."""
+"""Diagnostics report when no results go out, the worker thread is gone, or there is no camera."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_camera_that_is_not_there_or_has_gone_is_missed(
 def test_a_model_that_always_fails_is_told_beside_one_that_answers_more_often(
     nodes: NodeGroup, station: Any, camera_image: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """The first model costs more than all that is left."""
+    """The first model costs more than all that is left of the budget."""
     costs = [Cost(energy_j=energy_j, memory_bytes=10_000) for energy_j in (1e9, 1e-6)]
     folders = [
         str(made_catalog(tmp_path / name, name, {Place.DEVICE: cost}).path)
@@ -98,7 +98,7 @@ def test_a_model_that_always_fails_is_told_beside_one_that_answers_more_often(
     numbers = count(1)
 
     def reported(reports: int) -> list[Any]:
-        """The next ones, while the camera publishes."""
+        """Return the next status messages, while the camera publishes."""
         told: list[Any] = []
         deadline = time.monotonic() + DEADLINE_S
         while len(told) < reports and time.monotonic() < deadline:

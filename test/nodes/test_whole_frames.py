@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server says that its stages took is paid for: no more than what went by."""
+"""Stage times reported by a server are trusted only up to the time that has passed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whoever computes what of a frame, the outputs are those of dense execution."""
+"""Outputs equal dense execution whichever machine computes what of a frame."""
 
 from __future__ import annotations
 

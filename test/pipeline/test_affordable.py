@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""No more class maps are held than bursts showed to be affordable."""
+"""Class maps are held no more often than bursts showed to be affordable."""
 
 import numpy as np
 from hypothesis import given
@@ -18,7 +18,7 @@ def holding(computed: float, whole: float, moving: float = 0.0) -> Holding:
 
 
 def held(share: AffordableShare, frames: int) -> int:
-    """How many frames are held if limits always allowed it."""
+    """Count the frames that are held if limits always allow it."""
     count = 0
     for _ in range(frames):
         share.next_frame()
@@ -37,7 +37,7 @@ def test_what_used_up_the_promise_is_held_as_often_as_in_bursts() -> None:
 
 
 def test_what_left_room_is_held_more_often_but_not_much() -> None:
-    """A quarter of the frames cost a half of the promise, where things move: half of them would use it up."""
+    """A quarter of the frames cost half of the promise where things move: half of the frames would use it up."""
     share = AffordableShare()
     share.learn(holding(computed=0.75, whole=0.0, moving=MOVING_ALLOWANCE * 0.01), max_loss=0.02)
     assert held(share, 100) == 37  # 1.5 times a quarter
@@ -72,7 +72,7 @@ MANY, FEW = SIZE, (16, 16)  # pixels of a class map
 
 
 def shares_held(pixels: tuple[int, int]) -> tuple[float, float]:
-    """What a burst of a busy picture holds, and what of a calm one that follows is held."""
+    """Return the share of frames held in a burst of a busy picture, and in the calm picture that follows it."""
     holder = AnswerHolder(ClassMaps("scores", pixels), SIZE, 0.02)
     moves = [0 if index % 4 == 3 else 4 for index in range(24)] + 48 * [0]
     held = []
@@ -90,4 +90,4 @@ def test_a_calm_picture_after_a_busy_burst_is_not_held_much_more_often() -> None
     in_burst, afterwards = shares_held(MANY)
     assert 0 < in_burst < 0.5
     assert in_burst <= afterwards <= 1.5 * in_burst
-    assert shares_held(FEW)[1] > 0.75  # of which surprises tell soon enough
+    assert shares_held(FEW)[1] > 0.75  # with few pixels, surprises tell soon enough

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whatever a burst said, frames end up on the backend that is the fastest at them."""
+"""Whatever a burst measured, frames end up on the backend that is the fastest at them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_who_is_not_seen_in_a_burst_is_thought_to_have_become_as_slow_as_the_oth
 
 @pytest.mark.parametrize("backends", [2, 3, 4])
 def test_all_are_timed_beside_an_engine_on_trial(backends: int) -> None:
-    """Which goes first in every other pair of frames, so that what the dense backend takes there tells nothing."""
+    """The engine goes first in every other pair of frames, where the dense backend's time does not count."""
     ranking = BackendRanking([backend(str(i), 1.0) for i in range(backends)])
     timed = {ranking.in_turn(frame, 0).name for frame in range(16) if not goes_first(frame)}
     assert timed == {str(i) for i in range(backends)}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Quantising beside the frames: on bursts that show something, and where nothing kept will do."""
+"""Quantising in the background: on bursts that show something, and where no stored model is good enough."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def full(model: Model) -> DenseBackend:
 
 @pytest.fixture
 def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many frames each new model was to be calibrated on; none is made."""
+    """Collect how many frames each new model would be calibrated on; none is made."""
     counts: list[int] = []
 
     def content(_model: Model, images: list[Image], _stopping: object) -> bytes:
@@ -74,7 +74,7 @@ def test_a_kept_model_is_offered_and_another_made_where_it_loses_too_much(
     assert calibrated == []
     burst()
     assert calibrated == [BURST] and offered == ["b'kept'", "b'new'"]  # half of two bursts
-    for _ in range(3):  # not at once again
+    for _ in range(3):  # not again at once
         burst()
     assert len(calibrated) == 1
     burst()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A process ends by itself, and not by a signal, while something is prepared beside the frames."""
+"""A process ends by itself, and not by a signal, while something is prepared in the background."""
 
 from __future__ import annotations
 

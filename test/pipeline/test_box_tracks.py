@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A number stays with its object, however it moves and in whatever order boxes come; newcomers get new ones."""
+"""A number stays with its object, however it moves and in whatever order boxes come; newcomers get new numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cacheinf_ros.pipeline.box_tracks import BoxTracks
 FRAME_NS = 100_000_000
 SIDE = 60.0
 
-slow = st.floats(-0.3 * SIDE, 0.3 * SIDE)  # pixels per frame: a box overlaps with what it was
+slow = st.floats(-0.3 * SIDE, 0.3 * SIDE)  # pixels per frame: a box overlaps with itself in the frame before
 
 
 def box(x: float, y: float = 100.0, class_id: int = 0) -> Box:
@@ -43,7 +43,7 @@ def test_numbers_stay_with_boxes_that_move(velocities: list[tuple[float, float]]
 
 @given(held=st.lists(st.booleans(), min_size=12, max_size=12), speed=slow)
 def test_held_answers_keep_numbers_and_so_does_what_is_computed_after_them(held: list[bool], speed: float) -> None:
-    """For a held answer the object has not moved by more than the picture shows."""
+    """While an answer is held, the object moves no more than the picture shows."""
     tracks, place = BoxTracks(), 0.0
     for frame, is_held in enumerate([False, *held]):
         place += 0.0 if is_held else speed
@@ -70,7 +70,7 @@ def test_two_that_pass_each_other_keep_their_numbers(speed: float) -> None:
 
 @given(known=st.integers(0, 4), steps=st.lists(st.booleans(), min_size=1, max_size=10))
 def test_a_newcomer_gets_a_number_that_nobody_had(known: int, steps: list[bool]) -> None:
-    """Where an object was and long is not (False), the next one is another."""
+    """Where an object has long been gone (False), the next object in its place gets another number."""
     tracks, frame = BoxTracks(), 0
     given_so_far = set(numbers(tracks, [box(1000.0 * i) for i in range(known)], frame))
     for is_elsewhere in steps:

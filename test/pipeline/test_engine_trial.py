@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The engine computes frames where it loses little and is faster; with a server complete frames get a chance too."""
+"""The engine computes frames where it loses little and is faster; with a server complete frames are tried too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LITTLE, MUCH = Loss(whole=0.0, moving=0.0), Loss(whole=0.5, moving=0.5)
 
 
 def bursts(trial: EngineTrial, loss: Loss, engine_ms: float, count: int) -> list[bool]:
-    """Judge so many bursts; whether the engine was on trial in each."""
+    """Judge ``count`` bursts, and return for each whether the engine was on trial in it."""
     was_on = []
     for _ in range(count):
         was_on.append(trial.is_on)
@@ -26,7 +26,7 @@ def bursts(trial: EngineTrial, loss: Loss, engine_ms: float, count: int) -> list
 
 
 def judge(trial: EngineTrial, loss: Loss | None, engine_ms: float) -> str:
-    """Have a burst of sixteen frames, which take 10 ms densely; no loss: without the engine."""
+    """Judge a burst of sixteen frames that take 10 ms densely; without a loss, the engine does not compute them."""
     for frame in range(16):
         if loss is not None and trial.is_on:
             trial.compare(engine_ms, 10.0, engine_first=goes_first(frame))
@@ -46,7 +46,7 @@ def test_it_is_chosen_only_where_it_keeps_its_share_and_is_faster(
 
 def test_what_does_not_pay_takes_an_ever_smaller_share_of_the_time() -> None:
     was_on = bursts(EngineTrial(), MUCH, 10.0, 200)
-    # a trial takes what 16 dense frames take, a fiftieth of that of 50 bursts, then a hundredth of that of 100
+    # a trial takes the time of 16 dense frames: a fiftieth of the time of 50 bursts, then a hundredth of that of 100
     assert [index for index, on in enumerate(was_on) if on] == [0, 51, 152]
 
 
@@ -79,7 +79,7 @@ def test_with_a_server_complete_frames_are_tried_where_reuse_loses_too_much() ->
 
 
 def test_a_burst_that_was_interrupted_says_nothing() -> None:
-    """Where a server comes or goes within it, what is lost and how long it takes are of two kinds of frames."""
+    """Where a server comes or goes within a burst, its loss and time are those of two kinds of frames."""
     trial = EngineTrial()
     trial.lost(is_interrupted=True)
     assert not judge(trial, LITTLE, 1.0)
@@ -89,7 +89,7 @@ def test_a_burst_that_was_interrupted_says_nothing() -> None:
     trial.start_anew()
     assert not trial.is_judged
     trial.lost(is_interrupted=True)
-    trial.lost()  # the burst begins anew, with frames of one kind
+    trial.lost()  # the burst begins again, with frames of one kind
     assert judge(trial, LITTLE, 1.0)
 
 
@@ -140,20 +140,20 @@ def test_complete_frames_by_a_server_lose_nothing_whatever_moves() -> None:
 
 
 class Answering:
-    """In place of an engine: only what it is asked to reuse matters."""
+    """A stand-in for an engine: only what it is asked to reuse matters."""
 
     def run(self, *_: object) -> None:
         return None
 
 
 def map_of(changed: int) -> CacheMap:
-    """So many of a hundred blocks changed."""
+    """Make a cache map in which so many of a hundred blocks changed."""
     reusable = np.arange(100).reshape(10, 10) >= changed
     return CacheMap.of_blocks(reusable, (100, 100), 10, Motion.none())
 
 
 def chosen(*changed: int) -> EngineTrial:
-    """A trial of sixteen frames with such changes, after which the engine computes frames."""
+    """Make a trial of sixteen frames with such changes, after which the engine computes frames."""
     trial = EngineTrial()
     for frame in range(16):
         trial.run(Answering(), None, map_of(changed[frame % len(changed)]), None)

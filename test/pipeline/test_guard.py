@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A failure becomes a reason, is logged once, and ends nothing."""
+"""A failure becomes a reason, is logged once, and does not end anything."""
 
 from __future__ import annotations
 

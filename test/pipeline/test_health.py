@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What /diagnostics says."""
+"""The level, message and values that a node reports on /diagnostics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_stuck_node_is_an_error() -> None:
 def test_frames_that_wait_and_are_not_answered_are_an_error() -> None:
     health = Health()
     assert judged(health, 0.0).level is Level.OK
-    assert judged(health, 100.0, is_owed=True).level is Level.OK  # since the last report
+    assert judged(health, 100.0, is_owed=True).level is Level.OK  # 100 s have passed since the last report
     assert judged(health, 105.0, is_owed=True).level is Level.OK
     health.result(1.0, 0.0)
     assert judged(health, 109.0, is_owed=True).level is Level.OK
@@ -58,7 +58,7 @@ def test_frames_that_wait_and_are_not_answered_are_an_error() -> None:
     assert status.level is Level.ERROR and "no result" in status.message
     health.result(1.0, 0.0)
     assert judged(health, 121.0, is_owed=True).level is Level.OK
-    assert judged(health, 200.0).level is Level.OK  # none waits
+    assert judged(health, 200.0).level is Level.OK  # no frame waits
 
 
 def test_a_thread_that_has_ended_is_an_error_for_good() -> None:
@@ -77,7 +77,7 @@ def test_a_frame_that_failed_is_an_error_until_one_succeeds() -> None:
 
 
 def test_an_error_stands_until_its_own_source_succeeds() -> None:
-    """However often others do meanwhile: each model is asked at its own rate."""
+    """An error stands however often other sources succeed meanwhile: each model is asked at its own rate."""
     health = Health()
     health.result(1.0, 0.0, "no weights", "rare")
     for _ in range(200):
@@ -96,7 +96,7 @@ def test_errors_of_sources_that_are_gone_do_not_stand() -> None:
     health.result(1.0, 0.0, "no such model", "session 0")
     health.forget("session 0")
     assert judged(health).level is Level.OK
-    for i in range(1000):  # of whom nobody says that they have gone
+    for i in range(1000):  # sessions of which nobody reports that they have gone
         health.result(1.0, 0.0, "no such model", f"session {i}")
     assert judged(health).message == "session 999: no such model (and 63 more fail)"
     health.restart()
@@ -144,10 +144,10 @@ def test_more_than_one_lost_frame_in_a_hundred_warns() -> None:
     health.result(50.0, 0.5)
     health.passed(missing=1)
     health.passed(missing=0)
-    assert judged(health).level is Level.OK  # a third, of three: that says nothing yet
+    assert judged(health).level is Level.OK  # a third is lost, but three frames say nothing yet
     for _ in range(97):
         health.passed(missing=0)
-    assert judged(health).level is Level.OK  # one of a hundred
+    assert judged(health).level is Level.OK  # one of a hundred is lost
     health.lost(3)
     health.passed(missing=0)
     status = judged(health)
@@ -187,7 +187,7 @@ def missing(stamps_ms: Iterable[float]) -> int:
 def test_what_is_missing_of_a_steady_camera_is_counted(
     places: set[int], length: int, period_ms: int, jitter: float, seed: int
 ) -> None:
-    """Gaps of a few frames, with nine frames between two of them at least."""
+    """Gaps are of a few frames, with at least nine frames between two of them."""
     lost = {10 * place + i for place in places for i in range(length)}
     noise = random.Random(seed)
     kept = [i for i in range(1, 330) if i not in lost]
@@ -196,7 +196,7 @@ def test_what_is_missing_of_a_steady_camera_is_counted(
 
 @pytest.mark.parametrize("slower", [2, 3, 4])
 def test_a_camera_that_slows_down_loses_nothing(slower: int) -> None:
-    """Automatic exposure: from 30 Hz to 15, 10 or 7.5 Hz, and back."""
+    """Automatic exposure slows a camera from 30 Hz to 15, 10 or 7.5 Hz, and speeds it up again."""
     periods = [33] * 50 + [33 * slower] * 50 + [33] * 50
     assert missing(sum(periods[:i]) for i in range(1, len(periods))) == 0
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Limits on change within which an answer stands, and the promise that they keep."""
+"""Limits on change within which an answer is held, and the promise that they keep."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ TASK, METER = ClassMaps("scores", SIZE), ChangeMeter(SIZE)
 
 
 def pictures(places: Sequence[int]) -> list[np.ndarray]:
-    """A bright square at these places of a dark picture; below 0: none."""
+    """Draw a bright square at each of these places of a dark picture; none below 0."""
     images = []
     for place in places:
         image = np.full((*SIZE, 3), 40, np.uint8)
@@ -31,7 +31,7 @@ def pictures(places: Sequence[int]) -> list[np.ndarray]:
 
 
 def decided(image: np.ndarray) -> np.ndarray:
-    """What a perfect network says: class 1 where it is bright."""
+    """Return what a perfect network would decide: class 1 where it is bright."""
     return (image[::4, ::4, 0] > 128).astype(np.uint8)
 
 
@@ -99,7 +99,7 @@ def test_an_answer_is_held_for_so_many_frames_and_no_longer() -> None:
 
 
 def run(holder: AnswerHolder, images: Sequence[np.ndarray]) -> list[int]:
-    """The frames that were computed."""
+    """Return the indices of the frames that were computed."""
     computed = []
     for index, image in enumerate(images):
         if not holder.stands(image):
@@ -160,5 +160,5 @@ def test_where_less_is_promised_limits_are_found_anew() -> None:
     allowed = holder.holding
     holder.promise(0.0)
     assert holder.holding.computed > allowed.computed and holder.holding.loss.within(0.0)
-    holder.promise(0.4)  # what is more is used after the next burst
+    holder.promise(0.4)  # a larger promise is used after the next burst
     assert holder.holding.loss.within(0.0)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who computes in int8: the engine's kernels wherever they are faster than float32, else other engines."""
+"""Which backend computes in int8: the engine's kernels wherever they are faster than float32, else other engines."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def backend(name: str) -> DenseBackend:
 
 
 class Machine:
-    """One on which some backends are faster than float32.
+    """A machine on which some backends are faster than float32.
 
     Attributes:
-        used: what was measured, with what.
+        used: the backends that were measured, and what they were given.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: object, *fast: Backend) -> None:

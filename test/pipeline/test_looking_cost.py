@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Looking pays where it saves more than it takes, and is not judged by few frames."""
+"""Looking at pictures pays where it saves more time than it takes, and is not judged by few frames."""
 
 from __future__ import annotations
 

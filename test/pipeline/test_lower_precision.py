@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Lower precision between bursts: chosen only where it loses little and is faster, and given up where it does not."""
+"""Lower precision between bursts is chosen only where it loses little and is faster, and is given up otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def backend(name: str = "openvino_bf16", precision: DensePrecision = DensePrecis
 
 
 def with_wrong(share: float) -> Classes:
-    """Class 0 is right; so many pixels are of class 1."""
+    """Make a class map in which class 0 is right and this share of the pixels has class 1."""
     classes = np.zeros((1, PIXELS), np.uint8)
     classes[0, : round(share * PIXELS)] = 1
     return classes
@@ -37,7 +37,7 @@ def with_wrong(share: float) -> Classes:
 def burst(
     lower: LowerPrecision, wrong: dict[str, float], *, took_ms: float = 1.0, max_loss: float = 0.02, kept: bool = True
 ) -> list[str]:
-    """Run a burst in which each backend is wrong on this share of the pixels; returns who was asked, in turn."""
+    """Run a burst in which each backend is wrong on its share of the pixels; return which were asked, in order."""
     asked: list[str] = []
 
     def answer(of: DenseBackend) -> tuple[Any, float]:
@@ -56,7 +56,7 @@ def test_it_is_chosen_where_it_loses_little_and_is_faster(wrong: float, took_ms:
     lower.offer(backend())
     burst(lower, {"openvino_bf16": wrong}, took_ms=took_ms, max_loss=max_loss)
     lost = round(wrong * PIXELS) / PIXELS
-    assume(abs(lost - MOST * max_loss) > 1e-9)  # there rounding decides
+    assume(abs(lost - MOST * max_loss) > 1e-9)  # at the limit rounding decides
     if lost > MOST * max_loss or took_ms > CLEARLY * FULL_MS:
         assert lower.chosen is None and lower.booked == 0
     else:
@@ -72,7 +72,7 @@ def test_what_does_not_pay_is_tried_ever_more_rarely() -> None:
 
 
 def uneven_burst(lower: LowerPrecision, often_wrong: int, wrong: float = 0.06) -> int:
-    """Run a burst in which one is wrong on so many frames and right on the others; returns how often it was asked."""
+    """Run a burst in which the backend is wrong on ``often_wrong`` frames; return how often it was asked."""
     answers = iter([wrong] * often_wrong + [0.0] * BURST)
     asked: list[float] = []
 
@@ -87,7 +87,7 @@ def uneven_burst(lower: LowerPrecision, often_wrong: int, wrong: float = 0.06) -
 
 
 def test_what_one_burst_leaves_open_the_next_one_tells() -> None:
-    """Wrong on 0.06 of 2 of 12 frames: 0.01 +- 0.0065, which is 0.0229 with two errors of one burst; of 0.018."""
+    """Wrong on 0.06 in 2 of 12 frames is 0.01 +- 0.0065; plus two errors of one burst it is 0.0229, over 0.018."""
     lower = LowerPrecision()
     lower.offer(backend())
     assert uneven_burst(lower, 2) and lower.chosen is None
@@ -95,7 +95,7 @@ def test_what_one_burst_leaves_open_the_next_one_tells() -> None:
 
 
 def test_doubts_are_not_for_ever() -> None:
-    """Wrong on 0.14 of one of 12 frames: 0.0117, and too uncertain for as long as it is tried."""
+    """Wrong on 0.14 in one of 12 frames is 0.0117: too uncertain in every burst in which it is tried."""
     lower = LowerPrecision()
     lower.offer(backend())
     tried = [uneven_burst(lower, 1, wrong=0.14) > 0 for _ in range(7)]
@@ -133,7 +133,7 @@ def test_the_fastest_of_two_is_chosen_and_they_take_turns() -> None:
     assert asked == ["openvino_bf16", "openvino_int8"] * (BURST // 2)
     assert lower.chosen is not None and lower.chosen.name == "openvino_bf16"
     assert not lower.loses_little(DensePrecision.INT8)
-    lower.offer(backend("onnxruntime_int8", DensePrecision.INT8))  # quantised anew: in place of the other
+    lower.offer(backend("onnxruntime_int8", DensePrecision.INT8))  # quantised again, it replaces the other
     assert set(burst(lower, {"openvino_bf16": 0.0, "onnxruntime_int8": 0.0})) == {"openvino_bf16", "onnxruntime_int8"}
     assert lower.loses_little(DensePrecision.INT8)
 
@@ -145,7 +145,7 @@ def test_nothing_is_chosen_where_nothing_was_decided() -> None:
 
     lower = LowerPrecision()
     lower.offer(backend())
-    for _ in range(3):  # an empty room says nothing of objects that come later
+    for _ in range(3):  # an empty room says nothing about objects that come later
         for _ in range(BURST):
             lower.compare(with_wrong(0.0), lambda _: (with_wrong(0.0), 1.0))
         lower.judge(Nothing("scores", (1, PIXELS)), 0.02, FULL_MS, kept=True)
@@ -171,7 +171,7 @@ def test_the_share_of_a_promise_of_two_hundredths(loss: tuple[float, float], sha
 
 
 def boxes(*weights: float) -> SoftBoxes:
-    """Boxes side by side that count so much."""
+    """Make boxes side by side with these weights."""
     places = np.array([[20 * i, 0, 10, 10] for i in range(len(weights))], np.float32).reshape(-1, 4)
     return SoftBoxes(
         boxes=places, classes=np.zeros(len(weights), np.int64), weights=np.array(weights, np.float32)
@@ -181,9 +181,9 @@ def boxes(*weights: float) -> SoftBoxes:
 @pytest.mark.parametrize(
     ("dense", "lower", "precision", "may_look_out"),
     [
-        (boxes(), boxes(), DensePrecision.BFLOAT16, True),  # an empty room is all that it is asked about
-        (boxes(1.0), boxes(0.1), DensePrecision.BFLOAT16, True),  # it has float32 look
-        (boxes(0.4), boxes(), DensePrecision.BFLOAT16, True),  # below the threshold
+        (boxes(), boxes(), DensePrecision.BFLOAT16, True),  # it is only asked whether the room is empty
+        (boxes(1.0), boxes(0.1), DensePrecision.BFLOAT16, True),  # its weak box makes float32 look
+        (boxes(0.4), boxes(), DensePrecision.BFLOAT16, True),  # the box is below the threshold
         (boxes(0.6), boxes(), DensePrecision.BFLOAT16, False),
         (boxes(), boxes(), DensePrecision.INT8, False),
     ],

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The chain of maps: no dropped frame or map may ever make something reusable that changed."""
+"""The chain of maps: no dropped frame or map may ever mark something as reusable that changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCK = 4
 
 
 class IdenticalBlocks:
-    """The trivial matching stream: a block is reusable where not one pixel differs from the frame before."""
+    """The trivial matching stream: a block is reusable where no pixel differs from the frame before."""
 
     def __init__(self) -> None:
         self.reference: NDArray[np.uint8] | None = None
@@ -51,7 +51,7 @@ class Unmatchable(IdenticalBlocks):
 
 
 def frames_with_changing_blocks(changes: list[int]) -> list[NDArray[np.uint8]]:
-    """One frame per entry, each with one block painted in a new colour."""
+    """Make one frame per entry, each with one more block painted in a new colour."""
     image = np.zeros((*SIZE, 3), np.uint8)
     frames = []
     for colour, block in enumerate(changes, start=1):
@@ -109,7 +109,7 @@ def test_skipped_frames_fold_and_keep_what_did_not_change() -> None:
 
 
 def test_maps_of_another_size_than_the_frame_are_not_folded() -> None:
-    """Anybody can send some that are as large as a map may be: folding them takes 20 GB."""
+    """Anybody can send maps as large as a map may be: folding them would take 20 GB."""
     links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
     side = LARGEST_SIDE
     huge = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (side, side), side, Motion.translation(0.5, 0.0))
@@ -202,7 +202,7 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
 
 @pytest.mark.parametrize("reference", [2, 3, 2**32 - 1])
 def test_a_map_that_leads_from_itself_or_a_later_one_is_refused(reference: int) -> None:
-    """Folding would follow it for ever."""
+    """Folding would follow such a map for ever."""
     second = links_of(frames_with_changing_blocks([0, 1]))[1]
     with pytest.raises(CacheMapError, match=f"map 2 leads from map {reference}"):
         replace(second, reference_sequence=reference)
@@ -215,7 +215,7 @@ def test_a_stream_that_fails_drops_its_reference() -> None:
 
 
 class FailsHalfWay(IdenticalBlocks):
-    """Takes a frame into its reference, and fails before it has said what of it is reusable."""
+    """A stream that takes a frame as its reference, and fails before it has returned what is reusable."""
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
         cache_map = super().match(image)
@@ -225,14 +225,14 @@ class FailsHalfWay(IdenticalBlocks):
 
 
 def test_a_frame_that_failed_by_a_bug_is_no_reference() -> None:
-    """No cache holds it: of a frame that looks the same nothing may be called reusable."""
+    """No cache holds the failed frame: nothing may be reusable in a frame that looks the same."""
     first, second = frames_with_changing_blocks([0, 1])
     linker = MapSequencer(FailsHalfWay(), "a")
     linker.link(first, 100)
     with pytest.raises(MemoryError):
         linker.link(second, 101)
     third = second.copy()
-    third[0, 0] = 3  # one that does not fail
+    third[0, 0] = 3  # a picture that does not fail
     link = linker.link(third, 102)
     assert link.reference_sequence == 0
     assert link.cache_map.is_empty

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matching frame by frame under configurations that change."""
+"""Matching frame by frame, with configurations that change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 def test_a_model_of_many_seconds_leaves_the_configuration_in_force() -> None:
-    """What a frame takes is measured, and may lie outside of what a user can set."""
+    """The time of a dense frame is measured, and may lie outside of what a user can set."""
     image = np.zeros((40, 40, 3), np.uint8)
     producer = MapProducer(MatchingConfig())
 

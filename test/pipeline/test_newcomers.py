@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scenes into which objects come, seen by a perfect detector: none is missed, whether the picture was empty or busy."""
+"""Scenes that objects enter, seen by a perfect detector: none is missed, whether the picture was empty or busy."""
 
 import cv2
 import numpy as np
@@ -20,7 +20,7 @@ TASK = BoxDecisions(ModelCard(name="boxes", input_size=SIZE, decoder=Boxes()))
 
 
 def objects(time: int) -> list[tuple[int, int]]:
-    """(x, y) of those that are there: the first moves, the second stays."""
+    """Return (x, y) of the objects that are there: the first moves, the second stays."""
     return [(20 + 2 * (time - COMES[0]), 20), (100, 80)][: sum(time >= comes for comes in COMES)]
 
 
@@ -58,14 +58,14 @@ SMALL, NOISE = 30, 16  # grey levels
 
 
 def at(row: int, column: int, change: int) -> np.ndarray:
-    """Differences of a picture in which 5 x 5 places change, and the others by what noise is taken for."""
+    """Make differences of a picture in which 5 x 5 places change, and the others by what counts as noise."""
     difference = np.random.default_rng(row).integers(0, NOISE + 1, PLACES).astype(np.uint8)
     difference[row : row + 5, column : column + 5] = change
     return difference
 
 
 def busy() -> Newcomers:
-    """One that has seen something move along the lower edge, by much more than anything else."""
+    """Make one that has seen something move along the lower edge, by much more than anything else."""
     newcomers = Newcomers()
     for column in range(0, 45, 5):
         newcomers.see(at(35, column, 200))
@@ -91,7 +91,7 @@ def test_what_is_not_new(difference: np.ndarray) -> None:
 def test_what_moved_is_forgotten_after_a_while() -> None:
     newcomers = busy()
     assert not newcomers.see(at(35, 20, SMALL))
-    for _ in range(150):  # 0.98 to the 150th of 200 is less than a tenth of that
+    for _ in range(150):  # 200 times 0.98 to the power of 150 is less than a tenth of 200
         newcomers.see(at(2, 2, 0))
     assert newcomers.see(at(35, 20, SMALL))
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Images wait for their maps, the latest ready one wins, and silence is waited for only once."""
+"""Images wait for their maps, the latest ready one wins, and a silent matcher is waited for only once."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_what_is_left_at_the_end_is_dropped() -> None:
 
 
 def gaps_of(stamps: list[int]) -> list[str]:
-    """Why nothing is reused of each frame, where each has a map that reuses all of the one before."""
+    """Return why each frame reuses nothing, where its map reuses everything from the frame before."""
     pairs, gaps = pairing(), []
     for sequence, stamp in enumerate(stamps, start=1):
         pairs.add_frame("frame", stamp_ns=stamp, now_ns=0)
@@ -126,14 +126,14 @@ def gaps_of(stamps: list[int]) -> list[str]:
 
 
 def test_stamps_that_do_not_increase_are_told_from_a_bag_that_loops() -> None:
-    """A camera driver that stamps nothing, or a simulated clock that stands still: nothing is ever reused."""
+    """Where a camera driver stamps nothing, or a simulated clock stands still, nothing is ever reused."""
     assert gaps_of([10, 20, 30, 10, 20, 30, 10]) == ["", "", EMPTY, "", "", EMPTY]
     assert gaps_of([0, 0, 0, 0]) == [EMPTY, UNORDERED, UNORDERED]
     assert gaps_of([30, 20, 10, 20, 30]) == [EMPTY, UNORDERED, "", ""]
 
 
 def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
-    """Chaining its motion overflows. This ended the thread that takes frames, and with it the work of the node."""
+    """Chaining the map's motion overflows. This once ended the thread that takes frames, and so the node's work."""
     pairs = pairing()
     huge = Motion(matrix=np.diag([1e300, 1e300, 1.0]))
     good = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (4, 4), 4, Motion.none())

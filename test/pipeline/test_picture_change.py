@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How far a picture changed, seen from afar."""
+"""How much a picture changed, measured on thumbnails."""
 
 import cv2
 import numpy as np
@@ -56,6 +56,6 @@ def test_opencv_finds_the_same(height: int, width: int, seed: int, is_smooth: bo
         np.testing.assert_array_equal(thumbnail, cv2.resize(sampled, (88, 88), interpolation=cv2.INTER_AREA))
     expected = cv2.blur(cv2.absdiff(*thumbnails), (5, 5)).astype(int)
     change, places = METER.compare(*thumbnails)
-    assert np.abs(places - expected.max(2)).max() <= 1  # rounded otherwise
+    assert np.abs(places - expected.max(2)).max() <= 1  # OpenCV rounds differently
     assert change.largest == places.max()
     assert change.mean == pytest.approx(expected.mean(), abs=0.5)

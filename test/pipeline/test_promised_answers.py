@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bounded mode: an answer is held while it stands, and dense ones are computed where the cache is not worth it."""
+"""Bounded mode: an answer is held while it stands, and frames are computed densely where the cache does not pay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
 
 
 def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
-    """A runner whose dense backend is ready, and what it says in diagnostics."""
+    """Make a runner whose dense backend is ready; return it and its notes for diagnostics."""
     notes: dict[str, str] = {}
     config = EngineConfig(mode=Mode.BOUNDED, threads=1, dense_precision=DensePrecision.FLOAT32, **options)
     runner = Runner(model, config, notes.__setitem__)
@@ -64,7 +64,10 @@ def lower_backend(name: str, model: Model, run: Dense) -> DenseBackend:
 
 
 def fast_backend(name: str, model: Model, factor: float = 1.0) -> tuple[DenseBackend, list[int]]:
-    """One whose outputs are so many times the network's, at once where it knows the frame, and its calls."""
+    """Make a backend, and the list of its calls.
+
+    Its outputs are the network's times ``factor``; it answers at once where it knows the frame.
+    """
     exact = run_by_torch(model.module)
     known: dict[bytes, list[NDArray[np.float32]]] = {}
     calls: list[int] = []
@@ -80,7 +83,7 @@ def fast_backend(name: str, model: Model, factor: float = 1.0) -> tuple[DenseBac
 
 
 def holding(model: Model) -> Runner:
-    """A runner that holds its answer to ``picture()``."""
+    """Make a runner that holds its answer to ``picture()``."""
     runner, _ = bounded(model)
     for _ in range(BURST + 2):
         last = runner.infer(picture(), None)
@@ -119,7 +122,7 @@ def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model)
     runner = holding(model)
     assert runner.infer(picture(1), None).mode != HELD
     assert runner.infer(picture(1), None).mode == HELD
-    assert runner.infer(picture(1, (48, 64)), None).mode != HELD  # another size of frame: boxes are in its pixels
+    assert runner.infer(picture(1, (48, 64)), None).mode != HELD  # another frame size: boxes are in its pixels
     runner.reset()
     assert runner.infer(picture(1, (48, 64)), None).mode != HELD
     runner.close()
@@ -158,7 +161,7 @@ def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(mode
     runner, notes = bounded(model)
     assert runner.wants_maps
     rng = np.random.default_rng(5)
-    for _ in range(BURST):  # matching is said to have taken longer than anything else can
+    for _ in range(BURST):  # matching is reported to have taken longer than anything else can
         image = rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)
         runner.infer(image, CacheMap.nothing((96, 128), 8), matching_ms=1e6)
     runner.audit_if_due(idle=True)
@@ -185,7 +188,7 @@ def test_a_backend_that_was_clearly_slower_computes_one_frame_of_later_bursts(
     ]
     monkeypatch.setattr(dense_execution, "fastest_backends", lambda *_: tuple(dense))
     runner, notes = bounded(model)
-    slow_at.clear()  # of preparing
+    slow_at.clear()  # calls while it was prepared
     while not notes.get("bursts", "").startswith("2"):
         runner.infer(picture(frame), None)
         frame += 1
@@ -275,7 +278,7 @@ def test_no_answer_waits_for_what_is_tried_on_its_frame(model: Model, monkeypatc
         runner.infer(frame, CacheMap.nothing((96, 128), 8))
         if index not in tried[before:]:
             behind.append(index)
-            if index % 3:  # else nothing rests, and the next frame finds it to be done
+            if index % 3:  # otherwise nothing rests, and the next frame has to finish the trial first
                 runner.audit_if_due(idle=True)
                 assert tried[-1] == index
     assert len(behind) >= 4
@@ -339,7 +342,7 @@ def test_a_dense_backend_that_fails_is_given_up_as_long_as_there_is_another(
 
 
 def test_what_was_found_out_alone_stays_when_a_server_comes_and_goes(model: Model) -> None:
-    """A session that is lost every few seconds had frames computed densely for most of the time."""
+    """A session that was lost every few seconds once made frames be computed densely for most of the time."""
     runner, _ = bounded(model)
     for _ in range(BURST + 1):
         runner.infer(picture(), None)

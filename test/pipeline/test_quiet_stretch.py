@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Stretches in which nothing is seen: when they begin, and that whatever is seen ends them."""
+"""Stretches in which nothing is seen: when they begin, and that anything seen ends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_it_is_quiet_only_after_some_frames_in_a_row_that_show_nothing(are_empty
 
 
 def frames_until_quiet(quiet: QuietStretch) -> int:
-    """How many frames that show nothing it takes; nothing was seen before."""
+    """Count the frames that show nothing until it is quiet."""
     frames = 0
     while not quiet.is_on:
         quiet.computed(is_empty=True)

@@ -12,7 +12,7 @@ IMAGE = np.full((100, 120, 3), 128, np.uint8)
 
 
 def drawn(**shape: object) -> np.ndarray:
-    """Which pixels a box with a shape has drawn more than the box alone."""
+    """Return the pixels that a box with a shape draws in addition to the box alone."""
     box = {"x": 10.0, "y": 20.0, "width": 80.0, "height": 60.0, "class_id": 0, "name": "", "score": 0.5}
     pictures = [draw_result(IMAGE, None, [], Decoded(boxes=(Box(**{**box, **more}),))) for more in ({}, shape)]
     return (pictures[0] != pictures[1]).any(axis=2)

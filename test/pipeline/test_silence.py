@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Why no image comes, and that this is not said too early."""
+"""The reason why no image comes, which is not stated too early."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ LOST = "nothing arrives on /image, although somebody publishes there"
 def told(
     looks: range, *, arrived_s: float | None = None, appears_s: float = 0.0, goes_s: float = 1e9
 ) -> dict[float, str]:
-    """What is said first and at each change, by when; somebody publishes from one time to another."""
+    """Return the reason that is stated first and at each change, by time (s).
+
+    Somebody publishes from ``appears_s`` until ``goes_s``.
+    """
     silence, changes, last = Silence("/image"), {}, None
     for now_s in looks:
         known = arrived_s if arrived_s is not None and arrived_s <= now_s else None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Limits follow what computed answers say about the held ones before them."""
+"""Limits follow what computed answers show about the held answers before them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ RIGHT, WRONG = Score(right=64, total=64), Score(right=16, total=64)
 
 
 def burst_of_light(levels: tuple[int, ...]) -> Burst[NDArray[Any]]:
-    """The light changes, and no decision does."""
+    """Make a burst in which the light changes but no decision does."""
     meter = ChangeMeter(SIZE)
     burst = Burst(ClassMaps("scores", SIZE), meter)
     for index in range(16):
@@ -71,7 +71,7 @@ def test_where_the_camera_moves_half_of_what_a_first_burst_found_counts_until_mo
     grown = surprises.scale
     assert grown > 0.5
     surprises.learn([burst_of_light((40, 60))] * 2, 0.02, camera_moves=True)
-    assert surprises.scale == grown  # a second burst is no first one
+    assert surprises.scale == grown  # a second burst does not count as the first one
 
 
 def test_limits_found_on_many_decisions_do_not_grow() -> None:

@@ -116,11 +116,11 @@ def test_who_stops_it_knows_whether_it_has_ended_and_what_was_left() -> None:
     free.set()
     assert worker.stop(DEADLINE_S)
     assert (worker.is_owed, worker.dropped) == (False, 3)
-    assert rested == []  # which may take long
+    assert rested == []  # the rest is skipped, as it may take long
 
 
 class Spoilt(LatestQueue[int]):
-    """Raises instead of giving 0."""
+    """A queue that raises instead of returning the item 0."""
 
     def take(self, now_ns: int) -> int | None:
         item = super().take(now_ns)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bags of either storage, written with rosbags, read back."""
+"""Bags of either storage format, written with rosbags, are read back."""
 
 import cv2
 import numpy as np
@@ -41,7 +41,7 @@ def compressed_image(kind, pixels):
 
 
 def write_bag(path, storage, topics, period_ns=100_000_000):
-    """``topics``: name -> messages; one of each per period."""
+    """Write a bag with one message of each topic per period; ``topics`` maps names to messages."""
     with Writer(path, version=9, storage_plugin=storage) as writer:
         for name, messages in topics.items():
             kind = messages[0].__msgtype__

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures come out of compressed messages as they went in, and no file takes memory for pixels that it only claims."""
+"""Pictures come out of compressed messages as they went in, and pixels that a file only claims take no memory."""
 
 import resource
 import struct
@@ -25,14 +25,14 @@ def jpeg(height: int = 16, width: int = 16) -> bytes:
 
 
 def with_exif(data: bytes, orientation: int) -> bytes:
-    """The JPEG file with a note to turn the picture, and a thumbnail's frame header inside of the note."""
+    """Add an EXIF tag that asks to rotate the JPEG, with a thumbnail's frame header inside of the EXIF data."""
     entry = struct.pack("<HHIHH", 0x112, 3, 1, orientation, 0)
     exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 1) + entry + bytes(4) + jpeg(8, 8)
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
 
 
 def claiming(data: bytes, height: int, width: int) -> bytes:
-    """The file with another size in its header."""
+    """Return the file with another size in its header."""
     if data.startswith(b"\xff\xd8"):
         at = data.rindex(b"\xff\xc0") + 5
         return data[:at] + struct.pack(">HH", height, width) + data[at + 4 :]
@@ -131,7 +131,7 @@ def test_a_file_that_claims_too_many_pixels_is_refused():
 @pytest.mark.parametrize("description", ["jpeg", "bayer_rggb8; jpeg compressed bayer_rggb8"])
 @pytest.mark.parametrize("kind", ["jpeg", "jpeg with a thumbnail", "png"])
 def test_a_file_takes_no_memory_for_pixels_that_it_only_claims(kind, description):
-    """Such a JPEG file of 631 bytes took 2.7 GB."""
+    """Such a JPEG file of 631 bytes once took 2.7 GB."""
     data = cv2.imencode(".png", picture(16, 16))[1].tobytes() if kind == "png" else jpeg()
     data = claiming(with_exif(data, 1) if "thumbnail" in kind else data, 30_000, 30_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -142,7 +142,7 @@ def test_a_file_takes_no_memory_for_pixels_that_it_only_claims(kind, description
 
 @pytest.mark.parametrize("orientation", [1, 3, 6])
 def test_a_note_to_turn_the_picture_is_not_followed(orientation):
-    """As of raw images, which have none: both transports give one frame."""
+    """Raw images have no such tag, and both transports must give the same frame."""
     plain = jpeg(16, 24)
     turned = with_exif(plain, orientation)
     assert cv2.imdecode(np.frombuffer(turned, np.uint8), cv2.IMREAD_COLOR).shape[:2] == (

@@ -40,7 +40,7 @@ def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 
 def padded(rows: np.ndarray, padding: int, whole_last_row: bool) -> tuple[int, bytes]:
-    """Step and bytes of rows with something after each; the last row may lack it."""
+    """Return the step and the bytes of rows that are padded; the last row may lack its padding."""
     wide = np.pad(rows, ((0, 0), (0, padding)), constant_values=99)
     return wide.shape[1], wide.tobytes()[: wide.size if whole_last_row else wide.size - padding]
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Videos and folders of images."""
+"""Tests of reading videos and folders of images."""
 
 import os
 

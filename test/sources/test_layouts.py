@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bayer mosaics and YUV become the colours that they were made of."""
+"""Bayer mosaics and YUV are converted back to the colours that they were made of."""
 
 import cv2
 import numpy as np
@@ -14,7 +14,7 @@ PATTERNS = ["rggb", "bggr", "gbrg", "grbg"]
 
 
 def mosaic(image: np.ndarray, pattern: str) -> np.ndarray:
-    """Of every pixel the one channel that the filter lets through: the pattern is its first 2 x 2 pixels."""
+    """Return for each pixel the channel that its filter lets through; the pattern is of the first 2 x 2 pixels."""
     seen = np.empty(image.shape[:2], np.uint8)
     for index, colour in enumerate(pattern):
         top, left = divmod(index, 2)
@@ -23,7 +23,7 @@ def mosaic(image: np.ndarray, pattern: str) -> np.ndarray:
 
 
 def bgr_of_yuv(y: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """ITU-R BT.601 as the standard has it: 219 steps of Y from 16, 224 steps of U and V around 128."""
+    """Convert by ITU-R BT.601: 219 steps of Y from 16, 224 steps of U and V around 128."""
     luma, blue_luma, red_luma = (np.maximum(y, 16.0) - 16) / 219, (u - 128.0) / 112 * 0.886, (v - 128.0) / 112 * 0.701
     blue, red = luma + blue_luma, luma + red_luma
     green = (luma - 0.114 * blue - 0.299 * red) / 0.587
@@ -31,7 +31,7 @@ def bgr_of_yuv(y: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def side_by_side(*planes: np.ndarray) -> np.ndarray:
-    """Rows of bytes in which the planes' values alternate."""
+    """Return rows of bytes in which the planes' values alternate."""
     return np.dstack(planes).reshape(planes[0].shape[0], -1)
 
 
@@ -53,7 +53,7 @@ YUV = {
 
 
 def planes_as_message(planes: list[np.ndarray], padding: int) -> tuple[int, bytes]:
-    """Step and bytes of planes whose rows are padded in proportion to their length, but for the last one."""
+    """Return the step and bytes of planes with rows padded in proportion to their length, except the last row."""
     width = planes[0].shape[1]
     wide = [np.pad(p, ((0, 0), (0, padding * p.shape[1] // width)), constant_values=99) for p in planes]
     data = b"".join(p.tobytes() for p in wide)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scenes of one photograph."""
+"""Tests of scenes made from one photograph."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def test_every_photograph_has_a_name() -> None:
 
 
 def test_a_scene_shows_one_photograph() -> None:
-    """The grey ones have equal channels everywhere, and there are no objects in colour."""
+    """Grey photographs have equal channels everywhere, and no coloured objects are added."""
     scene = open_source("scene:pan?size=64x96&objects=0&noise=0&photograph=brick")
     image = scene.frame(40).image.astype(int)
     assert np.ptp(image, axis=2).max() <= 1

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of others: what their headers say counts before they are decoded."""
+"""Picture files from others: their headers are checked before they are decoded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def encoded(kind: str) -> bytes:
 
 
 def announcing(kind: str, height: int, width: int) -> bytes:
-    """A file whose header claims another size."""
+    """Return a file whose header claims another size."""
     data = bytearray(encoded(kind))
     if kind == "png":
         at = data.index(b"IHDR")
@@ -38,7 +38,7 @@ def announcing(kind: str, height: int, width: int) -> bytes:
 
 
 def turned(data: bytes) -> bytes:
-    """A JPEG with an EXIF tag that asks for a quarter turn."""
+    """Add an EXIF tag to a JPEG that asks for a quarter turn."""
     tags = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(tags) + 2) + tags + data[2:]
 
@@ -78,7 +78,7 @@ def test_no_picture_is_turned_as_its_tags_ask_for() -> None:
 
 
 def test_a_chunk_that_claims_more_than_the_file_takes_no_memory() -> None:
-    """Of a file of 300 bytes OpenCV kept tens of megabytes, each time."""
+    """OpenCV once kept tens of megabytes for each such file of 300 bytes."""
     whole = bytes(cv2.imencode(".png", IMAGE)[1])
     at = whole.index(b"IDAT") - 4
     for length in (0x7FFFFFFF, 0x04000000, len(whole)):
@@ -97,7 +97,7 @@ def test_a_png_that_is_cut_off_is_refused(cut: int) -> None:
 
 
 def test_what_opencv_stumbles_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does so where there is no memory for the pixels."""
+    """OpenCV raises where there is no memory for the pixels."""
 
     def stumble(*_: object) -> None:
         raise cv2.error("Insufficient memory")
@@ -120,7 +120,7 @@ def test_what_opencv_stumbles_over_is_refused(monkeypatch: pytest.MonkeyPatch) -
     ids=["fill bytes", "fill bytes before a header", "marks alone", "empty notes", "bytes of pixels", "empty chunks"],
 )
 def test_no_header_is_looked_for_all_day(start: str, repeated: bytes, end: bytes) -> None:
-    """The scan took seconds."""
+    """The scan for the header once took seconds."""
     sound, first = encoded(start), 2 if start == "jpg" else 33
     rest = sound[sound.index(end, first) :] if end else b""
     data = sound[:first] + repeated * (2**25 // len(repeated)) + rest

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""TIFF files as image_transport writes them are read, and none that makes OpenCV take more memory than its picture."""
+"""TIFF files from image_transport are read, but none for which OpenCV would take more memory than the picture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TILED = {322: 48, 323: 64, 324: 8, 325: 64 * 48}
 
 
 def tiff(tags: dict[int, int], *more: tuple[int, int, int, int]) -> bytes:
-    """A grey picture with these tags, and more entries of (tag, type, count, value)."""
+    """Return a grey picture with these tags, and further entries of (tag, type, count, value)."""
     pixels = IMAGE[:, :, 0].tobytes()
     entries = sorted([(tag, LONG, 1, value) for tag, value in tags.items()] + list(more))
     directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
@@ -66,7 +66,7 @@ def test_one_strip_may_hold_all_rows(rows: int) -> None:
     ],
 )
 def test_what_may_take_more_memory_than_its_picture_is_refused(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tiles of 32752 x 32752 pixels OpenCV takes 4 GB."""
+    """OpenCV takes 4 GB for tiles of 32752 x 32752 pixels."""
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(MessageError, match="publish jpeg or png"):
         decode_compressed(data, "tiff")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A recording and a model of the user's own -> which way to run them, and why."""
+"""Advises how to run a user's own model on the user's own recording, and says why."""
 
 from cacheinf_ros.bench.advice.advice import Advice, Measured, advise
 from cacheinf_ros.bench.advice.advice_page import advice_page, points_of

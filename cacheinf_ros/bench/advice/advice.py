@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The choice between ways that were measured, and the reasons for it in plain words."""
+"""Chooses between ways of running a model that were measured, and gives the reasons in plain words."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss
 
 CLEARLY = 0.95
-"""Share of a plainer way's time that another must not exceed to be worth it."""
-_ALIKE = 0.002  # losses that nobody can tell apart
+"""The share of a plainer way's time that another way must not exceed to be worth it."""
+_ALIKE = 0.002  # difference of losses that nobody notices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A way, and what was measured of it.
+    """One way of running the model, and what was measured of it.
 
     Attributes:
-        mean_ms: per frame of the camera.
-        slowest_ms: 95th percentile of the frames that are computed.
-        loss: against dense execution.
+        mean_ms: mean time per frame of the camera.
+        slowest_ms: 95th percentile of the time over the frames that are computed.
+        loss: the loss against dense execution.
         held: share of the frames whose answer is that to an earlier one.
-        watts: of the robot's computer at the camera's rate, by the power model.
+        watts: power of the robot's computer at the camera's rate, by the power model.
     """
 
     choice: Choice
@@ -43,11 +43,11 @@ class Measured:
 
     @property
     def promise(self) -> float:
-        """The least ``max_loss`` that it is within."""
+        """The smallest ``max_loss`` that the way keeps."""
         return self.loss.promise
 
     def meets(self, target: Target) -> bool:
-        """Whether it is within the target's limit."""
+        """Tell whether the way is within the target's limit."""
         if target.goal is Goal.RATE:
             return self.mean_ms <= 1e3 / target.limit
         if target.goal is Goal.LATENCY:
@@ -57,7 +57,7 @@ class Measured:
         return self.loss.within(target.limit)
 
     def report(self) -> dict[str, Any]:
-        """Give all of it for JSON."""
+        """Return all of it for JSON."""
         return {
             "way": self.choice.name,
             "title": self.choice.title,
@@ -72,12 +72,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to run.
+    """What to run, and why.
 
     Attributes:
-        ways: all that were measured.
-        chosen: one that the nodes have.
-        is_met: whether the target is.
+        ways: all ways that were measured.
+        chosen: the recommended way, one that the nodes have.
+        is_met: whether the target is met.
         caching_pays: whether a cache clearly saves time against everything else that meets the target.
         verdict: sentences for the user, the most important first.
     """
@@ -90,7 +90,7 @@ class Advice:
     verdict: Sequence[str]
 
     def report(self) -> dict[str, Any]:
-        """Give all of it for JSON."""
+        """Return all of it for JSON."""
         return {
             "target": str(self.target),
             "recommended": self.chosen.choice.name,
@@ -108,8 +108,8 @@ def advise(
 
     Args:
         choices: the plainest first, one of them dense.
-        power: of the robot's computer.
-        link: to the server, where there is one.
+        power: power model of the robot's computer.
+        link: the link to the server, where there is one.
     """
     ways = [
         Measured(
@@ -126,32 +126,32 @@ def advise(
 
 
 def _busy_ms(run: StreamRun, name: str) -> float:
-    """Milliseconds of work per frame of the camera, also of that which no answer waits for."""
+    """Return the milliseconds of work per frame of the camera, including work that no answer waits for."""
     behind = [trace.busy_ms for trace in run.traces.get(name, ())]
     return float(np.mean(behind)) if any(behind) else run.mean_ms(name)
 
 
 def _elsewhere_ms(choice: Choice, link: ServerLink | None) -> float:
-    """The part of a frame's time in which the robot waits for the server."""
+    """Return the part of a frame's time in which the robot waits for the server, in milliseconds."""
     return link.round_trip_ms + link.server_ms if choice.kind is Kind.SERVER and link is not None else 0.0
 
 
 def _watts(busy_ms: float, period_ms: float, power: PowerModel, elsewhere_ms: float) -> float:
-    """Watts while frames of a camera are computed; sending counts as computing."""
+    """Return the mean power in watts while a camera's frames are computed; sending counts as computing."""
     frame_ms = max(period_ms, busy_ms)
     return 1e3 * power.joules(frame_ms, busy_ms - elsewhere_ms, 0.0, 0.0) / frame_ms
 
 
 def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Advice:
-    """Choose among ways.
+    """Choose the way to recommend.
 
     Args:
         ways: the plainest first, one of them dense.
-        decisions: how many dense execution makes that count.
+        decisions: how many decisions dense execution makes that count.
     """
     usable = [way for way in ways if way.choice.parameters is not None]
     meeting = [way for way in usable if way.meets(target)]
-    # dense execution loses nothing, so there always is one
+    # never empty: dense execution loses nothing
     considered = meeting or [way for way in usable if way.loss.within(DEFAULT_LOSS)]
     rivals = _rivals(considered, target if meeting else Target())
     chosen = best_of(rivals, Target())
@@ -166,7 +166,7 @@ def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Adv
 
 
 def best_of(ways: Sequence[Measured], target: Target) -> Measured:
-    """The fastest of those that lose little enough; of equals the plainest.
+    """Return the fastest of the ways that lose little enough; of equally fast ones the plainest.
 
     Args:
         ways: the plainest first.
@@ -177,7 +177,7 @@ def best_of(ways: Sequence[Measured], target: Target) -> Measured:
 
 
 def _rivals(ways: Sequence[Measured], target: Target) -> list[Measured]:
-    """Those that lose the least, where the target limits time; else all."""
+    """Return the ways that lose the least, where the target limits time or power; otherwise all."""
     if target.goal is Goal.LOSS:
         return list(ways)
     least = min(way.promise for way in ways)
@@ -227,7 +227,7 @@ def _about_caching(
 
 
 def _why_no_rival(caching: Sequence[Measured], chosen: Measured, target: Target) -> str:
-    """Say why no mode that caches is among those to choose from."""
+    """Say why no mode that caches is among the ways to choose from."""
     if target.goal is Goal.LOSS or not caching or not chosen.meets(target):
         return "no mode that caches loses little enough."
     fast = [way for way in caching if way.meets(target)]

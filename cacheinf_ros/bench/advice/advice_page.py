@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The page of ``cacheinf advise``: what to run, why, and what else there was."""
+"""The page of ``cacheinf advise``: what to run, why, and which alternatives were measured."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cacheinf_ros.bench.stream_run import StreamRun
 
 
 def advice_page(advice: Advice, run: StreamRun, settings: Mapping[str, str], launch: str) -> Page:
-    """Lay out an advice.
+    """Lay out an advice as a page.
 
     Args:
-        settings: what was asked for, by name.
-        launch: the commands that start it.
+        settings: the settings that were asked for, by name.
+        launch: the commands that start the recommended way.
     """
     shown = BOUNDED if advice.chosen.choice.name == DENSE else advice.chosen.choice.name
     return Page(
@@ -43,7 +43,7 @@ def advice_page(advice: Advice, run: StreamRun, settings: Mapping[str, str], lau
 
 
 def points_of(advice: Advice) -> list[Point]:
-    """The ways as points of time against loss."""
+    """Return the ways as points of time against loss."""
     return [
         Point(
             name=way.choice.name,

@@ -19,21 +19,21 @@ from cacheinf_ros.mode import Mode
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 DROPPED_TOPIC = "camera/image_drop"
-"""Where frames come from when another node drops the others."""
+"""The topic of the remaining frames when another node drops the rest."""
 OFF = "off"
 SKIPS = tuple(range(2, 9))
-"""One of so many frames is computed: skipping costs nothing to measure, and no user tries just one."""
+"""The skips that are tried: one of so many frames is computed. All are measured, as measuring a skip costs nothing."""
 
 
 class Kind(Enum):
-    """What saves the time."""
+    """What saves the time in a way of running the model."""
 
     DENSE = "dense"
-    """Nothing: every frame is computed completely, in float32."""
+    """Nothing saves time: every frame is computed completely, in float32."""
     PRECISION = "lower precision"
-    """Every frame is computed completely, with shorter numbers."""
+    """Every frame is computed completely, in a lower precision."""
     SKIPPING = "frame skipping"
-    """Only some frames are computed; the others have the last answer."""
+    """Only some frames are computed; the others get the last answer."""
     SERVER = "server"
     """Every frame is sent to a faster machine, and computed completely there."""
     CACHING = "caching"
@@ -42,13 +42,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of the ways.
+    """One way of running the model.
 
     Attributes:
-        name: among the ways that are measured.
-        title: in plain words.
+        name: its name among the ways that are measured.
+        title: what it does, in plain words.
         kind: what saves the time.
-        parameters: of the nodes, beside the model's; None: they have no such mode.
+        parameters: the nodes' parameters, without those of the model; None: the nodes have no such mode.
         beside: a command that must run beside the launch file; empty: none.
     """
 
@@ -70,11 +70,11 @@ def choices_for(
     """List the ways, the plainest first.
 
     Args:
-        dense_engine: the fastest in float32.
+        dense_engine: the name of the fastest one in float32.
         lossy: engines of lower precision that were measured.
         own: modes of this package that were measured.
-        skips: of how many frames one is computed, each a way.
-        has_server: whether sending frames to one was measured, too.
+        skips: the skips, each a way: one of so many frames is computed.
+        has_server: whether sending frames to a server was measured, too.
     """
     densely = {**_parameters(own[BOUNDED]), "max_loss": 0.0}
     title = f"every frame, dense, on the fastest engine ({dense_engine})"
@@ -104,7 +104,7 @@ def choices_for(
 
 
 def own_settings(target: Target, config: EngineConfig) -> dict[str, OwnSettings]:
-    """The modes of this package that are worth measuring, by name: bounded with three promises, exact, and dense."""
+    """Return the modes of this package to measure, by name: bounded with three promises, exact, and dense."""
     identical = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=IDENTICAL)
     low, asked, high = target.promises
     bounded = {BOUNDED: asked, f"{BOUNDED} {low:g}": low, f"{BOUNDED} {high:g}": high}
@@ -131,7 +131,7 @@ def _own(name: str, settings: OwnSettings) -> Choice:
 
 
 def _parameters(settings: OwnSettings) -> dict[str, Value]:
-    """The nodes' parameters: the mode, and all that differs from its default."""
+    """Return the nodes' parameters: the mode, and all that differ from their defaults."""
     values: dict[str, Value] = {}
     for config in (settings.config, settings.matching):
         for each in config.declarations():

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A way to run a model as a file of parameters that the launch files take."""
+"""Writes a way of running a model as a parameter file for the launch files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parameters_yaml(
     """Write the parameters for all nodes, those of the model included.
 
     Args:
-        choice: one that the nodes have.
-        model: a reference; of a file, the path is made absolute, as nodes start in any folder.
-        size: of the model's input, HEIGHTxWIDTH.
-        comments: sentences to put first.
+        choice: a way that the nodes have.
+        model: a reference; the path of a file is made absolute, as nodes start in any folder.
+        size: the size of the model's input, HEIGHTxWIDTH.
+        comments: sentences to put at the top.
     """
     assert choice.parameters is not None
     parameters: dict[str, Value] = {"model": absolute_reference(model)}
@@ -42,7 +42,7 @@ def parameters_yaml(
 
 
 def absolute_reference(model: str) -> str:
-    """The reference of a model with the path of its file made absolute; as it is where it names no file."""
+    """Return a model's reference with the path of its file made absolute; unchanged where it names no file."""
     prefix = TRUSTED if model.startswith(TRUSTED) else ""
     path, colon, factory = model.removeprefix(prefix).partition(":")
     return f"{prefix}{Path(path).resolve()}{colon}{factory}" if Path(path).is_file() else model

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the user wants of a way to answer a camera's frames."""
+"""What the user wants to reach with a way to answer a camera's frames."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ DEFAULT_LOSS: float = EngineConfig().max_loss
 
 
 class Goal(Enum):
-    """What a target limits, and the unit of its number."""
+    """The quantity that a target limits; the value is the unit of its number."""
 
     RATE = "fps"
-    """Frames per second, at least: one after another they must not take longer."""
+    """The frames per second that must be reached at least, computing one frame after another."""
     LATENCY = "ms"
-    """Milliseconds of a frame, at most, in 95 of 100 that are computed."""
+    """The milliseconds that a frame may take at most, in 95 of 100 frames that are computed."""
     POWER = "W"
-    """Watts of the robot's computer, at most, by the power model."""
+    """The watts that the robot's computer may draw at most, by the power model."""
     LOSS = "loss"
-    """Loss against dense execution, at most, as ``max_loss``."""
+    """The loss against dense execution that is allowed at most, like ``max_loss``."""
 
 
 _NUMBER = r"([\d.]+(?:e[+-]?\d+)?)"
@@ -37,7 +37,10 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A limit, by default on the loss; within others the user wants the least loss, within this one the least time."""
+    """A limit, by default on the loss.
+
+    Within a limit on the loss the user wants the least time, within any other limit the least loss.
+    """
 
     goal: Goal = Goal.LOSS
     limit: float = DEFAULT_LOSS
@@ -47,7 +50,7 @@ class Target:
         """Read "15fps", "latency=50ms", "8W" or "loss=0.02"; empty: the default.
 
         Raises:
-            ConfigError: it does not look like that, or the number makes no sense.
+            ConfigError: the text has no such form, or the number makes no sense.
         """
         if not text:
             return cls()
@@ -63,12 +66,12 @@ class Target:
 
     @property
     def promises(self) -> tuple[float, float, float]:
-        """The values of ``max_loss`` that are tried: half of what is asked, that, and more."""
+        """The values of ``max_loss`` that are tried: half of the one asked for, that itself, and 2.5 times as much."""
         asked = min(self.limit, 0.16) if self.goal is Goal.LOSS else DEFAULT_LOSS
         return asked / 2, asked, 2.5 * asked
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the target in words."""
         if self.goal is Goal.RATE:
             return f"at least {self.limit:g} frames per second"
         if self.goal is Goal.LATENCY:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What was measured -> one HTML page that needs no network."""
+"""Renders what was measured as one HTML page that needs no network."""
 
 from cacheinf_ros.bench.page.page import Page, Section, write_page
 from cacheinf_ros.bench.page.plots import Point

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A page to look at: what came out in plain words, then tables, plots and pictures, all in one file."""
+"""A page with the results in plain words, then tables, plots and pictures, all in one file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cacheinf_ros.bench.page.player import Player
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A picture.
+    """A picture on the page.
 
     Attributes:
-        content: of a PNG or JPEG file.
-        text: what it shows, for who cannot see it.
-        caption: below it.
+        content: the content of a PNG or JPEG file.
+        text: what the picture shows, for those who cannot see it.
+        caption: the text below the picture.
     """
 
     content: bytes
@@ -29,14 +29,19 @@ class Figure:
 
     @property
     def uri(self) -> str:
-        """The picture itself, as an address that needs no network."""
+        """The picture as a data URI, which needs no network."""
         kind = "png" if self.content.startswith(b"\x89PNG") else "jpeg"
         return f"data:image/{kind};base64,{base64.b64encode(self.content).decode('ascii')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A share of something; ``share``: 0 to 1, ``text``: beside it."""
+    """A share of something, drawn as a bar.
+
+    Attributes:
+        share: 0 to 1.
+        text: the text beside the bar.
+    """
 
     name: str
     share: float
@@ -44,23 +49,23 @@ class Bar:
 
     @property
     def percent(self) -> str:
-        """How long it is."""
+        """The length of the bar in percent, 0 to 100, as text."""
         return f"{100 * min(max(self.share, 0.0), 1.0):.1f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; what it lacks is left out.
+    """A part of the page; empty fields are left out.
 
     Attributes:
-        title: above it.
-        paragraphs: of plain text.
-        player: to scrub through; one on a page.
+        title: the heading.
+        paragraphs: paragraphs of plain text.
+        player: a run to scrub through; at most one on a page.
         bars: shares of a whole.
-        heads, rows: of a table; the first column names the row.
-        marked: the number of a row that stands out.
-        figures: below each other.
-        pairs: of pictures side by side.
+        heads, rows: a table; the first column names the row.
+        marked: index of the row that is highlighted.
+        figures: pictures below each other.
+        pairs: pairs of pictures side by side.
         code: lines for a file or a terminal.
     """
 
@@ -78,13 +83,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """All of it.
+    """The content of a page.
 
     Attributes:
-        title: of the page.
-        subtitle: what was measured on what.
+        title: the title of the page.
+        subtitle: what was measured, and on what.
         verdict: sentences, the most important first.
-        sections: in their order.
+        sections: the parts, in order.
     """
 
     title: str
@@ -94,7 +99,7 @@ class Page:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the page into one file; its folder is made where it is not there."""
+    """Write the page into one file; the file's folder is created where it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_template().render(page=page), encoding="utf-8")
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A run to scrub through: small pictures with what was answered, and figures over time; drawn by player.js."""
+"""A run to scrub through: small pictures with the answers, and figures over time, drawn by player.js."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cacheinf_ros.bench.trace import FrameTrace
 from cacheinf_ros.engine.decisions import SoftBoxes
 from cacheinf_ros.pipeline.frame_result import HELD
 
-_MOST_STILLS = 160  # pictures of a page: some 4 MB
-_MAP_WIDTH = 160  # pixels of class maps
-_OPACITY = 120  # of class maps, of 255
+_MOST_STILLS = 160  # pictures on a page: some 4 MB
+_MAP_WIDTH = 160  # pixels, of class maps
+_OPACITY = 120  # of class maps, from 0 to 255
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 
 Json = dict[str, Any]
@@ -30,21 +30,21 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
-    """What player.js shows.
+    """The data that player.js shows.
 
     Attributes:
-        data: for JSON: pictures, answers of some ways, figures of each frame.
+        data: pictures, answers of some ways and figures of each frame, for JSON.
     """
 
     data: Json
 
 
 def player_of(run: StreamRun, name: str, worst: Sequence[int] = ()) -> Player:
-    """Show a way's run beside dense execution's.
+    """Make a player that shows a way's run beside that of dense execution.
 
     Args:
-        name: of the way; what is reused is known of this package's own only.
-        worst: frames to jump to.
+        name: name of the way; which blocks are reused is known only for this package's own ways.
+        worst: indices of frames to jump to.
     """
     step = math.ceil(len(run.stills) / _MOST_STILLS)
     shown = sorted({*range(0, len(run.stills), step), *worst})
@@ -74,7 +74,7 @@ def _has_boxes(run: StreamRun) -> bool:
 
 
 def _answers(run: StreamRun, name: str, shown: Sequence[int]) -> list[Any]:
-    """For each frame that is shown its boxes, a text, or an address of a class map; None: nobody can read it."""
+    """Return for each shown frame its boxes, a text or the data URI of a class map; None where nobody can read it."""
     return [_answer(run.losses.decisions[name][index], run.labels) for index in shown]
 
 
@@ -99,7 +99,7 @@ def _class_map(classes: NDArray[Any]) -> str:
 
 
 def _reused(trace: FrameTrace) -> Json | None:
-    """The blocks that were reused, eight in a byte; None: none."""
+    """Return the blocks that were reused, eight in a byte; None: none were."""
     found = trace.cache_map
     if found is None or found.is_empty or not trace.reuse_ratio:
         return None
@@ -144,7 +144,7 @@ def _line(name: str, values: Sequence[float | None]) -> Json:
 
 
 def _chart(title: str, unit: str, lines: Sequence[Json], highest: float | None = None) -> Json | None:
-    """One chart; ``highest``: where the axis ends; None: at the largest value. None where no line has values."""
+    """Make a chart; ``highest``: end of the axis, None: the largest value. Returns None where no line has values."""
     lines = [line for line in lines if any(value is not None for value in line["values"])]
     known = [value for line in lines for value in line["values"] if value is not None]
     if not known:

@@ -16,10 +16,10 @@ _LABELS = (
         for distance in (14, 25, 36, 47) for up in (1, -1) for side in (1, -1)
     ),
 )  # fmt: skip
-"""Where a name may stand beside its dot, the best first: points to the right and up, and which end is there."""
-_NEAR = 10  # points up or down: from further away a line leads to the dot
-_DOT, _RING = 7, 9  # pixels around the centre of a way, and of the chosen one, that no name covers
-_WIDTH = 5.2  # inches: narrow enough for letters that can be read on a phone
+"""The places for a name beside its dot, best first: points to the right and up, and which end of the text is there."""
+_NEAR = 10  # points up or down: beyond that, a line leads from the name to the dot
+_DOT, _RING = 7, 9  # pixels around a dot, and around the chosen one, that no name should cover
+_WIDTH = 5.2  # inches: narrow enough that letters are readable on a phone
 _DOTS_PER_INCH = 180
 
 
@@ -28,11 +28,11 @@ class Point:
     """A way in the plot of time against loss.
 
     Attributes:
-        name: beside the point.
-        mean_ms: per frame.
-        loss: at least 0.
+        name: the text beside the point.
+        mean_ms: mean time per frame.
+        loss: the loss, at least 0.
         is_ours: whether a cache is used.
-        is_chosen: whether it stands out.
+        is_chosen: whether the point is highlighted.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Point:
 
 
 def draw_pareto(points: Sequence[Point], front: Sequence[Point]) -> bytes:
-    """Draw time against loss of each way; a line joins those that no other beats in both, ``front``."""
+    """Draw time against loss of each way as PNG; a line joins ``front``, the ways that no other beats in both."""
     figure, axes = _figure(3.8)
     axes.plot([p.mean_ms for p in front], [p.loss for p in front], color=_GREY, linewidth=1, linestyle=":", zorder=1)
     for ours, colour, label in ((True, _BLUE, "with a cache"), (False, _ORANGE, "without")):
@@ -58,13 +58,13 @@ def draw_pareto(points: Sequence[Point], front: Sequence[Point]) -> bytes:
     axes.set_xlim(0, 1.25 * max(point.mean_ms for point in points))
     axes.set_ylim(-0.15 * most, 1.2 * most)
     legend = axes.legend(loc="upper right", frameon=False, fontsize=9)
-    figure.draw_without_rendering()  # lays out: from now on it is known what is where
+    figure.draw_without_rendering()  # computes the layout, which placing names needs
     _write_names(axes, points, taken=[legend.get_window_extent()])
     return _png(figure)
 
 
 def _write_names(axes: Any, points: Sequence[Point], taken: list[Any]) -> None:
-    """Write each way's name beside its dot where it covers the least; ``taken``: boxes in pixels to stay off."""
+    """Write each way's name beside its dot where it covers least; ``taken``: boxes in pixels to keep free."""
     from matplotlib.transforms import Bbox
 
     centres = axes.transData.transform([(point.mean_ms, point.loss) for point in points])
@@ -102,14 +102,14 @@ def _name_at(axes: Any, point: Point, place: tuple[int, int, str], *, has_line: 
 
 
 def _shared(one: Any, other: Any) -> float:
-    """The area that two boxes have in common, in square pixels."""
+    """Return the area that two boxes have in common, in square pixels."""
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
     return float(max(width, 0.0) * max(height, 0.0))
 
 
 def pareto_front(points: Sequence[Point]) -> list[Point]:
-    """The ways that no other beats in both time and loss, the fastest first."""
+    """Return the ways that no other beats in both time and loss, the fastest first."""
     front: list[Point] = []
     for point in sorted(points, key=lambda point: (point.mean_ms, point.loss)):
         if not front or point.loss < front[-1].loss:

@@ -14,8 +14,8 @@ from cacheinf_ros.bench.page.stream_page import run_sections, settings_section, 
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.energy import EnergyKind, PowerModel
 
-_LEARNING = 32  # frames that bounded mode computes at first, or that come before its dense engines are prepared
-_ALIKE = 0.05  # share of a time that nobody notices
+_LEARNING = 32  # frames at the start in which bounded mode learns, or prepares its dense engines
+_ALIKE = 0.05  # relative difference of times that nobody notices
 
 _NOTE = (
     "The dense engines computed the same frames afterwards, each by itself and without ROS beside it; what skipping "
@@ -24,7 +24,7 @@ _NOTE = (
 
 
 class PlayedCounts(Protocol):
-    """How many frames were played, and what became of them."""
+    """The number of frames that were played, and of those without an answer."""
 
     @property
     def published(self) -> int: ...  # noqa: D102
@@ -33,12 +33,12 @@ class PlayedCounts(Protocol):
 
 
 def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mapping[str, str]) -> Page:
-    """Lay out a replay.
+    """Lay out a replay as a page.
 
     Args:
-        run: with what was played among the ways, as ``name``.
-        played: what of the recording was answered.
-        settings: of the nodes, by name.
+        run: what was measured; the replay is among the ways, as ``name``.
+        played: how many frames were played and answered.
+        settings: settings of the nodes, by name.
     """
     report = run.report
     return Page(
@@ -77,7 +77,7 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
 
 
 def _speed_when_learnt(run: StreamRun, name: str) -> list[str]:
-    """How fast bounded mode is once it has learned; its first frames are a share of a short recording only."""
+    """Describe the speed of bounded mode without its first frames, which weigh much in a short recording only."""
     learns = "Bounded mode computes its first frames completely, to learn what may be held"
     if len(run.stills) < 2 * _LEARNING:
         return [
@@ -92,7 +92,7 @@ def _speed_when_learnt(run: StreamRun, name: str) -> list[str]:
 
 
 def _speed(run: StreamRun, name: str, first: int = 0) -> list[str]:
-    """The time of the frames from ``first`` on beside dense execution's."""
+    """Compare the time of the frames from ``first`` on with that of dense execution."""
     ours_ms, dense_ms = (float(np.mean([took or 0.0 for took in run.took_ms[way][first:]])) for way in (name, DENSE))
     engine = f"({run.report['best_dense_fp32']}, {dense_ms:.1f} ms)"
     if ours_ms < (1 - _ALIKE) * dense_ms:

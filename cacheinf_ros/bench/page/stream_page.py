@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The page of ``cacheinf bench stream``, and the parts that it has in common with those of advice and replays."""
+"""The page of ``cacheinf bench stream``, and the parts that it shares with the pages of advice and replays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPLAINED = (
 
 
 def stream_page(run: StreamRun, settings: Mapping[str, str]) -> Page:
-    """What bounded mode did on a recording, beside what a user could do instead."""
+    """Lay out what bounded mode did on a recording, beside what a user could do instead."""
     report = run.report
     nodes = [_nodes_section(report["nodes"])] if report["nodes"] else []
     return Page(
@@ -59,7 +59,7 @@ def stream_page(run: StreamRun, settings: Mapping[str, str]) -> Page:
 
 
 def described(run: StreamRun) -> str:
-    """The model's size, the frames, their rate, and the threads."""
+    """Describe the model's input size, the frames, their rate, and the number of threads."""
     report = run.report
     return (
         f"{report['frames']} frames at {report['fps']:.4g} Hz after {report['warm_up']} to learn from, "
@@ -68,7 +68,7 @@ def described(run: StreamRun) -> str:
 
 
 def run_sections(run: StreamRun, name: str) -> list[Section]:
-    """One way's run: frame by frame, where the time went, and the frames on which it lost most."""
+    """Show the run of one way: frame by frame, where the time went, and the frames on which it lost most."""
     worst = worst_frames(run, name)
     player = Section(
         title="Frame by frame",
@@ -79,7 +79,7 @@ def run_sections(run: StreamRun, name: str) -> list[Section]:
 
 
 def time_section(traces: Sequence[FrameTrace]) -> Section:
-    """Where the time of this package's own went, and how frames were answered."""
+    """Show where the time of one of this package's ways went, and how frames were answered."""
     stages: dict[str, float] = {}
     for trace in traces:
         for stage, took_ms in trace.stage_ms.items():
@@ -110,7 +110,7 @@ def _worst_section(worst: Sequence[WorstFrame], name: str) -> Section:
 
 
 def settings_section(settings: Mapping[str, str]) -> Section:
-    """What was asked for, and what the figures mean."""
+    """Show the settings that were asked for, and explain the figures."""
     return Section(title="Settings", paragraphs=EXPLAINED, rows=list(settings.items()))
 
 
@@ -145,7 +145,7 @@ def _verdict(run: StreamRun) -> list[str]:
 
 
 def ways_section(run: StreamRun, marked: str, note: str = "") -> Section:
-    """Show all ways in a table and a plot; ``marked``: stands out, ``note``: a paragraph before them."""
+    """Show all ways in a table and a plot; ``marked``: the highlighted way, ``note``: a paragraph at the top."""
     names = list(run.losses.decisions)
     rows = []
     for name in names:
@@ -171,7 +171,7 @@ def ways_section(run: StreamRun, marked: str, note: str = "") -> Section:
 
 
 def pareto_figure(points: list[Point]) -> Figure:
-    """The plot of time against loss, with what it means."""
+    """Draw time against loss, with an explanation."""
     return Figure(
         content=draw_pareto(points, pareto_front(points)),
         text="time per frame against loss of each way",

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The frames on which a way lost most, with what it and dense execution answered."""
+"""The frames on which a way lost most, with its answer and that of dense execution."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _APART = 5  # frames between two that are shown: neighbours show the same
 _QUALITY = 80  # of JPEG
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 _TINT = 0.5
-_GOLDEN = 0.618  # steps of the hue that come near to none before them
+_GOLDEN = 0.618  # hue step: by the golden ratio, colours stay far apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstFrame:
-    """A frame, and both answers to it.
+    """A frame with the answers of a way and of dense execution.
 
     Attributes:
-        index: among those that count.
-        loss: of this frame.
+        index: index among the frames that count.
+        loss: the loss on this frame.
         dense, ours: JPEG files of the frame with the answer drawn in.
     """
 
@@ -42,7 +42,7 @@ class WorstFrame:
 
 
 def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
-    """The frames that a way lost most on, the worst first, none near another; fewer where it lost on fewer."""
+    """Return the frames on which a way lost most, worst first, none near another; fewer where it lost on fewer."""
     losses = run.frame_losses(name)
     chosen: list[int] = []
     for index in sorted(range(len(losses)), key=lambda index: -losses[index]):
@@ -63,7 +63,7 @@ def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
 
 
 def draw_decision(still: Still, decision: Any, labels: Sequence[str]) -> Image:
-    """The frame, uint8 [height, width, 3], with what was decided about it drawn in.
+    """Draw what was decided about a frame into it; returns uint8 [height, width, 3].
 
     Values that nobody can read are not drawn.
     """
@@ -90,12 +90,12 @@ def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[s
 
 
 def class_name(class_id: int, labels: Sequence[str]) -> str:
-    """The name of a class, or its number where it has none."""
+    """Return the name of a class, or its number where it has none."""
     return labels[class_id] if 0 <= class_id < len(labels) else str(class_id)
 
 
 def colour_of(class_id: int) -> tuple[int, int, int]:
-    """(blue, green, red) of a class, the same in every picture."""
+    """Return the (blue, green, red) of a class, which is the same in every picture."""
     hue = np.array([[[int(180 * (_GOLDEN * class_id % 1.0)), 220, 235]]], np.uint8)
     blue, green, red = (int(value) for value in cv2.cvtColor(hue, cv2.COLOR_HSV2BGR)[0, 0])
     return blue, green, red

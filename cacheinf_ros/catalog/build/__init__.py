@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a model to a catalog of its variants: techniques, fine-tuning, measuring."""
+"""Building a catalog of variants from a model: techniques, fine-tuning, measuring."""
 
-# Importing these loads what trains and measures, which nodes do without: they need techniques alone.
+# Not imported here: these load the training and measuring code, and nodes need the techniques alone.
 __all__ = ["add_specialists", "catalog_builder", "catalog_frames", "finetune", "techniques"]

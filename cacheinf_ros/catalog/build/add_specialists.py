@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Adds to a catalog what specialists are made from: small trunks, what they see in labelled pictures, useful skews."""
+"""Adds to a catalog what specialists are made from: small trunks, their features of labelled pictures, useful skews."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from cacheinf_ros.graph.trunk import last_layer
 from cacheinf_ros.mode import Mode
 
 SCENES = "scenes"
-"""In place of a folder of pictures: built-in scenes."""
-_LIGHTS = ("bright",)  # a classifier that is hardly ever right in the dark would be compared with itself there
+"""The source that stands for built-in scenes instead of a folder of pictures."""
+_LIGHTS = ("bright",)  # in the dark the classifier is hardly ever right, and comparing with it means little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelledData:
-    """Pictures whose class is known.
+    """Pictures whose classes are known.
 
     Attributes:
-        samples: with the model's own numbers of classes.
-        attribute: that tells the class.
-        description: for the reader of the catalog.
+        samples: the pictures, with the model's own class numbers.
+        attribute: the attribute that holds the class.
+        description: what the pictures are, for the reader of the catalog.
     """
 
     samples: Iterable[Labelled]
@@ -63,10 +63,10 @@ class LabelledData:
 
 
 def check_specialisable(model: Model) -> None:
-    """See whether a model can have specialists at all, before anything is built.
+    """Check that a model can have specialists at all, before anything is built.
 
     Raises:
-        CatalogError: it is no classifier, or has no small trunks.
+        CatalogError: the model is no classifier, or has no small trunks.
     """
     class_output(model)
     try:
@@ -78,12 +78,12 @@ def check_specialisable(model: Model) -> None:
 
 
 def labelled_data(model: Model, source: str, scenes: int, seed: int) -> LabelledData:
-    """Pictures of a classifier's classes; nothing is read yet.
+    """Open labelled pictures of a classifier's classes; nothing is read yet.
 
     Args:
-        source: a folder as of :func:`folder_samples`, whose classes are named as in the model's card; or
+        source: a folder as for :func:`folder_samples`, whose classes are named as in the model's card; or
             :data:`SCENES`.
-        scenes: how many built-in scenes; four pictures of each.
+        scenes: number of built-in scenes; four pictures are taken of each.
 
     Raises:
         CatalogError: the pictures are not labelled with the model's classes.
@@ -104,12 +104,15 @@ def labelled_data(model: Model, source: str, scenes: int, seed: int) -> Labelled
 def add_specialise(
     catalog: CatalogFolder, data: LabelledData, *, threads: int = 2, say: Callable[[str], None] = lambda _: None
 ) -> SpecialiseFolder:
-    """Pre-forward the pictures through small trunks and variants, measure them, winnow, and write what is left.
+    """Make what a catalog's specialists are made from, and write it into the catalog's folder.
+
+    The pictures are run through small trunks and variants, these are timed, and trunks that no skew would choose are
+    dropped.
 
     Args:
         catalog: as it was built.
         data: see :func:`labelled_data`.
-        say: is told what is being done.
+        say: called with a message before each step.
 
     Raises:
         CatalogError: nothing is worth specialising, or the folder cannot be written.
@@ -157,10 +160,10 @@ def add_specialise(
 def _forwarded(
     original: Model, trunks: Mapping[str, Model], variants: Mapping[str, Model], data: LabelledData
 ) -> tuple[dict[str, TrainingSet], dict[str, Classes]]:
-    """Training sets by trunk, and the classes that each variant answers; pictures are seen once."""
+    """Return the training set of each trunk, and the classes that each variant answers; pictures are read once."""
     models = [*trunks.values(), *variants.values()]
     found = training_sets(original, models, data.samples, data.attribute)
-    answers = found[len(trunks) :]  # of a whole variant, the "features" are what it says of the classes
+    answers = found[len(trunks) :]  # the "features" of a whole variant are its logits
     return (
         dict(zip(trunks, found, strict=False)),
         {name: each.features.argmax(axis=1) for name, each in zip(variants, answers, strict=True)},
@@ -170,7 +173,7 @@ def _forwarded(
 def _measured(
     trunks: Mapping[str, Model], variants: Mapping[str, Model], threads: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, int]]:
-    """Milliseconds of a dense frame, of trunks and variants in turn, and the bytes that trunks take."""
+    """Time dense frames, ms, of trunks and variants in turn; returns both, and the bytes that trunks take."""
     config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
     small = {name: Engine(trunk, config) for name, trunk in trunks.items()}
     whole = {name: Engine(variant, config) for name, variant in variants.items()}
@@ -196,7 +199,7 @@ def _pair_entry(pair: Pair, candidates: tuple[Candidate, ...]) -> PairEntry:
 
 
 def _attribute(model: Model, known: Mapping[str, tuple[str, ...]], source: str) -> str:
-    """The one whose classes are the model's."""
+    """Return the attribute whose classes are the model's."""
     fitting = [name for name, classes in known.items() if set(classes) <= set(model.card.labels)]
     if len(fitting) == 1:
         return fitting[0]
@@ -210,6 +213,6 @@ def _attribute(model: Model, known: Mapping[str, tuple[str, ...]], source: str) 
 
 
 def _renumbered(samples: Iterable[Labelled], attribute: str, numbers: list[int]) -> Iterator[Labelled]:
-    """Folders' classes are numbered by name, the model's as in its card."""
+    """Replace class numbers by the model's: folders number classes by name, the model as in its card."""
     for sample in samples:
         yield replace(sample, classes={attribute: numbers[sample.classes[attribute]]})

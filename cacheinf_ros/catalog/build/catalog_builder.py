@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Builds a catalog: every technique at every strength, tuned, measured; the Pareto front is kept."""
+"""Builds a catalog: applies every technique at every strength, fine-tunes, measures, and keeps the Pareto front."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ STRENGTHS = {
     Technique.SMALLER_DENSE: (0.5, 0.25),
     Technique.FEWER_LAYERS: (1.0, 2.0),
 }
-"""How far each technique goes, from mild to harsh."""
-_QUANTISED_ON = 32  # training frames, at least, if there are so many
-_SHOWN = 4  # training frames on which layers are chosen that can be left out
+"""The strengths of each technique, from mild to harsh."""
+_QUANTISED_ON = 32  # at least so many training frames, where there are enough
+_SHOWN = 4  # training frames by which the layers to leave out are chosen
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildConditions:
-    """How variants are tuned, and what is assumed where they run; ``threads``: of this machine."""
+    """How variants are tuned, and what is assumed where they run; ``threads`` are those of this machine."""
 
     tuning: TuningConfig = field(default_factory=TuningConfig)
     prices: PriceConfig = field(default_factory=PriceConfig)
@@ -89,15 +89,15 @@ class Builder:
         folder: Path,
         conditions: BuildConditions = BuildConditions(),
     ) -> None:
-        """Work out the right answers to the frames.
+        """Compute the right answers to the frames.
 
         Args:
-            reference: of the model, by which it is found again when a variant is loaded.
-            folder: that the catalog is for.
-            conditions: under which it is built.
+            reference: where the model is found again when a variant is loaded.
+            folder: the catalog's folder.
+            conditions: how variants are tuned and costs predicted.
 
         Raises:
-            CatalogError: there is a catalog in the folder, or nothing tells right answers.
+            CatalogError: there is a catalog in the folder, or right answers cannot be determined.
         """
         if (folder / FILE).exists():
             raise CatalogError(f"there is a catalog in {folder}; name another folder, or remove it")
@@ -121,11 +121,11 @@ class Builder:
         *,
         int8: bool = True,
     ) -> CatalogFolder:
-        """Make, measure and write.
+        """Make and measure the variants, write the catalog, and return it.
 
         Args:
             int8: whether each architecture also becomes a variant that is computed in int8, where that can be.
-            say: is told what is being done.
+            say: called with a message before each step.
 
         Raises:
             CatalogError: the folder cannot be written.
@@ -162,7 +162,7 @@ class Builder:
     def _of_architecture(
         self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], say: Report
     ) -> list[VariantEntry]:
-        """Variants that differ in their weights' bits; in float32 they take the same time, which is measured once."""
+        """Make variants of one architecture that differ in weight bits; as float32 they share one timing."""
         say(f"measuring {Recipe(changes=changes).name}")
         measured = measure(model_of(module, self._model.card), self._image, self._conditions.threads)
         return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
@@ -175,7 +175,7 @@ class Builder:
     def _in_int8(
         self, module: nn.Module, changes: tuple[Change, ...], left_out: dict[str, str], say: Report
     ) -> list[VariantEntry]:
-        """The architecture computed in int8, on the device alone: a server may have no kernels for that."""
+        """Make the int8 variant of an architecture, for the device alone: a server may have no int8 kernels."""
         recipe = Recipe(changes=changes, bits=8, int8=True)
         say(f"quantising {recipe.name}")
         stored = self._stored(module, recipe)
@@ -194,8 +194,8 @@ class Builder:
         return [_entry(recipe, stored, accuracy, {Place.DEVICE: costs[Place.DEVICE]}, sha256)]
 
     def _stored(self, module: nn.Module, recipe: Recipe) -> _Stored:
-        """Write a variant's weights."""
-        # counters of batches serve training only
+        """Write a variant's weights, and return it as it will be loaded."""
+        # only training needs batch counters
         state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
         packed = pack(state, recipe.bits)
         rounded = copy.deepcopy(module)
@@ -204,7 +204,7 @@ class Builder:
         return _Stored(model_of(rounded, self._model.card), packed_bytes(packed), sha256)
 
     def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
-        """The front and the original with their weights; of the others the figures."""
+        """Write the catalog: the Pareto front and the original with weights, the others as figures only."""
         best = {variant.name for variant in pareto_front(entry.variant for entry in entries)} | {Recipe().name}
         ranked = sorted(entries, key=lambda entry: -entry.accuracy)
         for entry in ranked:
@@ -234,7 +234,7 @@ class Builder:
         return costs_of(measured, stored, self._pixel_bytes, self._conditions.prices, self._conditions.power)
 
     def _said_conditions(self) -> dict[str, str | float | int]:
-        """For the reader of the catalog."""
+        """Describe the build conditions for the reader of the catalog."""
         using = self._conditions
         return {
             "device": f"{platform.node()}, {platform.processor() or platform.machine()}, {using.threads} threads",

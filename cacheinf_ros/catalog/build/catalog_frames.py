@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The frames that a catalog is built with: those for fine-tuning, and others, with the truth where it is known, for
-measuring.
+"""The frames that a catalog is built with: some for fine-tuning, others for measuring.
+
+The frames for measuring come with the truth where it is known.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from cacheinf_ros.sources import OBJECT_LABELS, Scene, SceneTruth, open_source
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 
 BUILT_IN = "built-in"
-"""In place of sources: built-in scenes that suit the model."""
-_FIRST_TRAINING_SEED, _FIRST_TEST_SEED = 5_000_000, 200  # neither is among those that anything else is trained with
-_OBJECTS = 6  # as in scenes that nobody changes
-_CROWD = 16 / (480 * 640)  # objects per pixel: more to learn from; even more would hide what is behind them
-_STEP = 97  # frames between two of a scene: nothing much is where it was
+"""The source that stands for built-in scenes that suit the model."""
+_FIRST_TRAINING_SEED, _FIRST_TEST_SEED = 5_000_000, 200  # nothing else is trained with these seeds
+_OBJECTS = 6  # the default of scenes
+_CROWD = 16 / (480 * 640)  # objects per pixel: many to learn from, but not so many that they hide each other
+_STEP = 97  # distance of the frames taken of a scene: long enough that most things have moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """A frame to measure with.
+    """A frame for measuring, with the right answer where it is known.
 
     Attributes:
         image: uint8 [height, width, 3], BGR.
-        truth: the objects in it; None: not known, or no detector asks for them.
-        class_id: of the model's classes; None: not known.
+        truth: the objects in the frame; None: unknown, or the model is no detector.
+        class_id: the right one of the model's classes; None: unknown.
     """
 
     image: NDArray[np.uint8]
@@ -45,12 +46,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Data:
-    """What a catalog is built with.
+    """The frames that a catalog is built with.
 
     Attributes:
-        training: uint8 [height, width, 3] each; empty: nothing is fine-tuned.
-        held_out: not among them.
-        description: for the reader of the catalog.
+        training: frames for fine-tuning, uint8 [height, width, 3] each; empty: nothing is fine-tuned.
+        held_out: frames for measuring, none of which is trained on.
+        description: what the frames are, for the reader of the catalog.
     """
 
     training: tuple[NDArray[np.uint8], ...]
@@ -59,13 +60,13 @@ class Data:
 
 
 def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str], frames: tuple[int, int]) -> Data:
-    """Read the frames.
+    """Read the frames for fine-tuning and for measuring.
 
     Args:
         training, held_out: sources as :func:`open_source` takes them, folders of labelled pictures
             (FOLDER/CLASS/picture, with the classes of the model's card), or :data:`BUILT_IN`; no training source:
             nothing is fine-tuned.
-        frames: how many to read, of all training sources and of all others together.
+        frames: number of frames to read from all training sources, and from all held-out sources.
 
     Raises:
         CatalogError: a source is used for both, there is nothing to measure with, or the model has no such classes.
@@ -92,7 +93,7 @@ def _references(sources: Sequence[str], card: ModelCard, frames: int, *, trained
 
 
 def _built_in(card: ModelCard, frames: int, *, trained: bool) -> list[str]:
-    """Scenes with the model's classes in them, all kinds of motion in turn, as many as there are frames up to 60."""
+    """Name scenes that show the model's classes, with all motions in turn: one per frame, at most 60."""
     assert card.input_size is not None
     photographs = card.labels if _knows_photographs(card) else ("",)
     size = "x".join(map(str, card.input_size))
@@ -108,7 +109,7 @@ def _built_in(card: ModelCard, frames: int, *, trained: bool) -> list[str]:
 
 
 def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sample, ...]:
-    """As many frames of each source: of scenes from all of their length, of others the first ones."""
+    """Read about as many frames from each source: from the whole length of scenes, the first ones of others."""
     samples: list[Sample] = []
     for number, reference in enumerate(references):
         count = frames * (number + 1) // len(references) - frames * number // len(references)
@@ -126,7 +127,7 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sa
 
 
 def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
-    """The folders of labelled pictures by class; none where the path is anything else."""
+    """Return the folders of labelled pictures by class; empty where the path is anything else."""
     if not path.is_dir() or any(each.is_file() for each in path.iterdir()):
         return {}
     folders = {each.name: each for each in sorted(path.iterdir())}
@@ -143,7 +144,7 @@ def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
 
 
 def _labelled(folders: Mapping[int, Path], count: int) -> Iterator[Sample]:
-    """So many pictures at most, as many of each class as there are."""
+    """Yield about ``count`` labelled pictures, equally many of each class."""
     each = -(-count // len(folders))
     for class_id, folder in folders.items():
         for frame in itertools.islice(open_source(str(folder)), each):

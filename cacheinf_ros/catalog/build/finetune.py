@@ -1,9 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Fine-tuning of a changed network on the original's outputs (Hinton et al., "Distilling the Knowledge in a Neural
-Network", 2015): no labels are needed.
+"""Fine-tuning of a changed network on the original's outputs, which needs no labels.
 
-The original answers anything that it is shown, so that few frames go a long way: each time another part of one is
-shown, larger, half of the time mirrored.
+After Hinton et al., "Distilling the Knowledge in a Neural Network", 2015. The original gives an answer for any image,
+so that few frames go a long way: each time another part of a frame is shown, enlarged, half of the time mirrored.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Centers, ClassVector
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
-"""Compares a batch of outputs with what they should be."""
+"""Compares a batch of outputs with the wanted outputs."""
 _TEMPERATURE = 2.0
-_SMALLEST = 0.8  # of an image's height and width
-_LONGEST = 10.0  # of a gradient
-_SEEN = 0.1  # score: below it there is nothing
+_SMALLEST = 0.8  # smallest part shown, of an image's height and width
+_LONGEST = 10.0  # norm to which gradients are clipped
+_SEEN = 0.1  # score below which there is no object
 
 
 class TuningConfig(Config):
-    """How long, and how."""
+    """How long, and with which settings, networks are fine-tuned."""
 
     steps: int = parameter(150, "steps of fine-tuning of each changed architecture; 0: none", low=0, high=1_000_000)
     batch: int = parameter(4, "frames in a step of fine-tuning", low=2, high=1024)
@@ -41,10 +40,10 @@ class TuningConfig(Config):
 
 
 class Tutor:
-    """Teaches changed networks to say what the original says."""
+    """Trains changed networks to give the original's outputs."""
 
     def __init__(self, model: Model, frames: Sequence[NDArray[np.uint8]], config: TuningConfig) -> None:
-        """``frames``: uint8 [height, width, 3]; without any, :meth:`teach` does nothing."""
+        """Prepare the frames, uint8 [height, width, 3] each; without any, :meth:`teach` does nothing."""
         preprocessor = Preprocessor(model.card)
         self._inputs = [torch.from_numpy(preprocessor.input(frame)) for frame in frames]
         self._original = model.module
@@ -53,17 +52,17 @@ class Tutor:
 
     @property
     def teaches(self) -> bool:
-        """Whether there is anything to teach, and time."""
+        """Whether there are frames to train on, and training steps."""
         return bool(self._inputs) and self._config.steps > 0
 
     def teach(self, module: nn.Module) -> nn.Module:
-        """A tuned copy in mode eval: one cycle of Adam. The same network always becomes the same, on one machine."""
+        """Return a fine-tuned copy in mode eval, after one cycle of Adam; repeatable on one machine."""
         if not self.teaches:
             return module
         config = self._config
         student = copy.deepcopy(module)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)  # of layers that drop at random
+            torch.manual_seed(config.seed)  # for dropout layers
             one_cycle(
                 student,
                 self._batches(np.random.default_rng(config.seed)),
@@ -84,7 +83,7 @@ class Tutor:
 
 
 def part_of(image: Tensor, rng: np.random.Generator) -> Tensor:
-    """A random part of float32 [1, 3, height, width] at the same size, half of the time mirrored."""
+    """Cut a random part of float32 [1, 3, height, width], enlarged to the same size, half of the time mirrored."""
     height, width = (max(1, round(side * rng.uniform(_SMALLEST, 1.0))) for side in image.shape[2:])
     top, left = (
         int(rng.integers(0, side - part + 1)) for side, part in zip(image.shape[2:], (height, width), strict=True)
@@ -95,7 +94,7 @@ def part_of(image: Tensor, rng: np.random.Generator) -> Tensor:
 
 
 def class_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-    """Cross entropy to the original's probabilities at temperature 2 (section 2), summed over all outputs.
+    """Return the cross entropy to the original's probabilities at temperature 2 (section 2), summed over outputs.
 
     Each output is logits [n, classes].
     """
@@ -108,8 +107,10 @@ def class_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
 
 
 def center_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-    """Loss of a detector of centres, [n, classes + 4, h, w]: heat maps as by Li et al., "Generalized Focal Loss" (2020,
-    equation 3, beta = 2), with the original's scores as soft labels; places by absolute error where it sees objects.
+    """Return the loss of a detector of centres, whose output is [n, classes + 4, h, w].
+
+    Heat maps are compared as by Li et al., "Generalized Focal Loss" (2020, equation 3, beta = 2), with the original's
+    scores as soft labels; positions by absolute error where the original sees objects.
     """
     (ours,), (theirs,) = outputs, wanted
     heat, place = ours[:, :-4], ours[:, -4:]
@@ -123,7 +124,7 @@ def center_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
 
 
 def deviation_loss(deviations: Sequence[float]) -> Loss:
-    """Make a loss for any outputs: squared error over the variance of each output, given its standard deviation."""
+    """Make a loss for any outputs: squared error over the variance of each, given its standard deviation."""
 
     def loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
         triples = zip(outputs, wanted, deviations, strict=True)

@@ -30,7 +30,7 @@ _FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
 
 
 def measure(model: Model, image: Image, threads: int) -> Measured:
-    """Time dense frames, loading, and each operator; plan the memory.
+    """Time dense frames, loading, and each operator; compute the memory needed.
 
     Args:
         image: uint8 [height, width, 3] of any size.
@@ -39,7 +39,7 @@ def measure(model: Model, image: Image, threads: int) -> Measured:
         CatalogError: operators cannot be timed on this machine.
     """
     config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
-    engine = Engine(model, config)  # the first one measures kernels, once per machine
+    engine = Engine(model, config)  # the first engine on a machine measures kernels, once
     prepare_ms, kept_bytes = _loading(model, config)
     layout = engine.program.layout
     workload = Workload(layout)
@@ -60,12 +60,12 @@ def measure(model: Model, image: Image, threads: int) -> Measured:
 
 
 def resident_bytes(engine: Engine) -> int:
-    """Bytes that a loaded model takes: parameters, kept tensors, and the planned arena."""
+    """Return the bytes that a loaded model takes: parameters, kept tensors, and the planned arena."""
     return weight_bytes(engine.program.layout.graph) + engine.cache_bytes + engine.arena_bytes
 
 
 def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
-    """Median milliseconds of a frame that is computed completely, of each; measured in turn, so that they compare.
+    """Return each engine's median time of a dense frame, ms; they take turns, so that times are comparable.
 
     Args:
         image: uint8 [height, width, 3] of any size.
@@ -80,16 +80,17 @@ def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
 
 
 def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
-    """Mean bytes of a pixel of frames at the model's size on their way to a server: as PNG, as offloading does."""
+    """Return the mean bytes per pixel of frames at the model's size as PNG, as offloading sends them."""
     preprocessor = Preprocessor(card)
     sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
     return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])
 
 
 def _loading(model: Model, config: EngineConfig) -> tuple[float, int]:
-    """Milliseconds, the fastest of some, of loading the model as a node does, and the bytes of the file it is in.
+    """Time the loading of a model as a node does it.
 
-    What cannot be kept in a file is exported anew; 0 bytes.
+    Returns the milliseconds, the fastest of several runs, and the size in bytes of the file that it is loaded from. A
+    model that cannot be kept in a file is exported anew each time; its size is 0.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "graph.safetensors"
@@ -115,7 +116,7 @@ def _frame_ms(engine: Engine, image: Image) -> float:
 
 
 def _significant(milliseconds: float) -> float:
-    """Two digits: the next one is noise, which would put variants on the front that are better by accident."""
+    """Round to two digits: the next is noise, by which variants would reach the front by accident."""
     return float(f"{milliseconds:.2g}")
 
 

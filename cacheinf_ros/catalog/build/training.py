@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The loop that trains networks: one cycle of AdamW."""
+"""The training loop of networks: one cycle of AdamW."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_WARM_UP = 0.15  # of all steps
+_WARM_UP = 0.15  # share of the steps in which the learning rate rises
 _DECAY = 1e-3
 
 
@@ -24,13 +24,13 @@ def one_cycle(
     steepest: float = math.inf,
     report: Callable[[int, float], None] = lambda step, loss: None,
 ) -> nn.Module:
-    """Train a network, which ends in mode eval with its values in channels_last.
+    """Train a network, and return it in mode eval with its values in channels_last.
 
     Args:
-        batches: of inputs and targets, as many as steps.
-        loss_of: of the model's outputs and the targets.
-        steepest: gradients are scaled down to this norm.
-        report: is told each step, from 1, and its loss.
+        batches: inputs and targets of each step, as many as ``steps``.
+        loss_of: computes the loss from the model's outputs and the targets.
+        steepest: norm to which gradients are clipped.
+        report: called with each step, counted from 1, and its loss.
     """
     model.train()
     layout: Any = {"memory_format": torch.channels_last}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How good a variant is on held-out frames, in [0, 1]."""
+"""The accuracy of variants on held-out frames, in [0, 1]."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from cacheinf_ros.mode import Mode
 
 
 class Measure(Enum):
-    """What accuracy means."""
+    """What accuracy means for a model."""
 
     F1 = "F1 against the truth"
-    """F1 of detections, at the card's score threshold and an overlap of 0.5."""
+    """The F1 of detections, at the card's score threshold and an overlap of 0.5."""
     TOP_1 = "top-1 against the truth"
-    """Share of frames whose best class is the right one."""
+    """The share of frames whose best class is the right one."""
     AGREEMENT_F1 = "F1 against the original's detections"
     AGREEMENT = "agreement with the original"
-    """Share of frames, or of a class map's pixels, with the original's class; the mean over several attributes."""
+    """The share of frames, or of a class map's pixels, with the original's class; the mean over several attributes."""
 
 
 class Judge:
-    """Knows the right answers to the held-out frames.
+    """Measures variants against the right answers to the held-out frames.
 
     Attributes:
-        measure: what :meth:`accuracy` says.
+        measure: what :meth:`accuracy` measures.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sample]) -> None:
-        """``model``: the original, which answers where the truth is not known of every frame."""
+        """Compute the right answers: the truth where all frames have it, else those of the original, ``model``."""
         self._card = model.card
         preprocessor = Preprocessor(model.card)
         self._images = [sample.image for sample in samples]
@@ -65,11 +65,11 @@ class Judge:
         ]
 
     def accuracy(self, module: nn.Module) -> float:
-        """Measure a network that has the original's outputs, in [0, 1]."""
+        """Return the accuracy, in [0, 1], of a network that has the original's outputs."""
         return self._judged([outputs_of(module, image) for image in self._inputs])
 
     def accuracy_in_int8(self, model: Model, threads: int) -> float:
-        """Measure such a network as the engine computes it in int8, by the scales that it has."""
+        """Return the accuracy of a network as the engine computes it in int8, with the model's scales."""
         assert model.scales is not None
         engine = Engine(model, EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads))
         answers = (engine.run(image, None).outputs.values() for image in self._images)
@@ -88,10 +88,10 @@ class Judge:
         return Detections.of_boxes(decode(outputs, self._card, size).boxes)
 
     def _decisions(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        """int64: the best class of a vector [1, classes], of each of several, or of each pixel of [1, classes, h, w].
+        """Return the best class, int64, of each vector [1, classes] or of each pixel of [1, classes, h, w].
 
         Raises:
-            CatalogError: the first output is neither.
+            CatalogError: the first output is neither a vector nor a map of classes.
         """
         if isinstance(self._card.decoder, Attributes):
             return torch.stack([value.argmax(1) for value in values])

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One computation of what several models on a stream have in common (MCDNN, section 5.2.2)."""
+"""Several models on one stream, whose common part is computed once (MCDNN, section 5.2.2)."""
 
 from cacheinf_ros.catalog.heads.attribute_heads import Head, train_heads
 from cacheinf_ros.catalog.heads.head_folder import CARD, read_heads, write_heads

@@ -24,9 +24,9 @@ class Head:
 
     Attributes:
         name: the attribute.
-        labels: of its classes.
-        accuracy: share of right answers to samples that it was not trained on.
-        samples: how many it was trained on.
+        labels: names of the attribute's classes.
+        accuracy: share of right answers for samples that the head was not trained on.
+        samples: number of samples that the head was trained on.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Head:
 
 
 def train_heads(trunk: Model, samples: Iterable[Labelled], labels: Labels) -> tuple[Head, ...]:
-    """Train a head for each attribute; the trunk stays as it is.
+    """Train a head for each attribute; the trunk is not changed.
 
     Args:
-        trunk: of :func:`features.trunk_model`.
-        samples: seen once; they need not fit into memory.
-        labels: of the attributes that are wanted.
+        trunk: a model of :func:`trunks.trunk_model`.
+        samples: read once; they need not fit into memory.
+        labels: the classes of each attribute that is wanted.
 
     Raises:
         CatalogError: an attribute has no samples to learn from, or none to judge by.
@@ -64,7 +64,7 @@ def train_heads(trunk: Model, samples: Iterable[Labelled], labels: Labels) -> tu
 
 
 def head_model(trunk: Model, head: Head) -> Model:
-    """The trunk with one head, as a model of its own."""
+    """Return the trunk with one head as a model."""
     weight, bias = (torch.from_numpy(np.array(a)) for a in (head.layer.weight, head.layer.bias))
     graph = with_head(trunk.graph, weight, bias)
     decoder = ClassVector(top_k=min(5, len(head.labels)))

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Heads on disk: heads.yaml says which model's trunk they are for, and each has a safetensors file beside it.
+"""Heads on disk: heads.yaml names the model whose trunk they are for; each head has a safetensors file beside it.
 
-Beside them lies the model with all heads, exported, and its card: that is what nodes and commands are given.
+The folder also holds the exported model with all heads, and its card, which nodes and commands are given.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _log = logging.getLogger(__name__)
 
 
 class HeadEntry(Config):
-    """A head in heads.yaml.
+    """A head as heads.yaml states it.
 
     Attributes:
-        sha256: of its weights' file; "" in folders that were written before it was stated.
+        sha256: SHA-256 of the weights' file; "" in folders written before it was recorded.
     """
 
     name: str = Field(pattern=_NAME)
@@ -57,8 +57,8 @@ class HeadsFile(Config):
 
     Attributes:
         model, weights, input_size: as :func:`load_model` takes them.
-        cut_at: the tensor where the trunk ends; "": before the model's last layer.
-        trunk: :func:`graph_hash` of the trunk, so that heads are not put on other weights.
+        cut_at: the tensor where the trunk ends; "": just before the model's last layer.
+        trunk: :func:`graph_hash` of the trunk, so that heads are not combined with other weights.
         data: what the heads were trained on, for the reader.
     """
 
@@ -74,22 +74,22 @@ class HeadsFile(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadFolder:
-    """Heads that were read.
+    """Heads that were read from their folder.
 
     Attributes:
         trunk: the model that gives the features.
-        heads: each with its linear layer.
+        heads: the heads, each with its linear layer.
     """
 
     trunk: Model
     heads: tuple[Head, ...]
 
     def models(self) -> tuple[Model, ...]:
-        """Each head with the trunk, as a model of its own."""
+        """Return a model for each head: the trunk with that head."""
         return tuple(head_model(self.trunk, head) for head in self.heads)
 
     def shared(self) -> SharedModel:
-        """Put all heads on one trunk."""
+        """Return one model with all heads on one trunk."""
         return merge_models(self.models())
 
 
@@ -103,13 +103,13 @@ def write_heads(
     cut_at: str = "",
     data: str = "",
 ) -> None:
-    """Write heads; the folder is made.
+    """Write heads to a folder, which is made where needed.
 
     Args:
         model, weights, cut_at: what the trunk was made from.
 
     Raises:
-        CatalogError: the folder cannot be written, or a head's name cannot be a file's.
+        CatalogError: the folder cannot be written, or a head's name cannot be a file name.
     """
     path = folder / _FILE
     try:
@@ -141,7 +141,7 @@ def write_heads(
 
 
 def read_heads(folder: Path) -> HeadFolder:
-    """Read heads, and load the model whose trunk they are for; a warning says where their weights have no SHA-256.
+    """Read heads and load the model whose trunk they are for; logs a warning where weights have no SHA-256.
 
     Raises:
         CatalogError: a file is missing, broken, changed, or for another trunk.
@@ -183,7 +183,7 @@ def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:
 
 
 def _read_weights(path: Path, most_bytes: int) -> bytes:
-    """Read a file, if it is no larger than a head's weights; ValueError: it is."""
+    """Read a file of at most so many bytes; raises ValueError where it is larger."""
     with path.open("rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -196,7 +196,7 @@ def _is_sound(layer: Linear) -> bool:
 
 
 def _write_weights(folder: Path, head: Head) -> str:
-    """Write the weights of a head; returns the file's SHA-256."""
+    """Write the weights of a head, and return the file's SHA-256."""
     path = _weights_of(folder, head.name)
     with replacing(path) as unfinished:
         save_file({"weight": head.layer.weight, "bias": head.layer.bias}, unfinished)
@@ -204,5 +204,5 @@ def _write_weights(folder: Path, head: Head) -> str:
 
 
 def _weights_of(folder: Path, name: str) -> Path:
-    assert re.fullmatch(_NAME, name)  # a name leads nowhere else
+    assert re.fullmatch(_NAME, name)  # the name cannot lead out of the folder
     return folder / f"{name}.safetensors"

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models on one stream that begin alike run what they have in common once: MCDNN, section 5.2.2.
+"""Several models on one stream, whose common beginning is run once: MCDNN, section 5.2.2.
 
 What is common is found from the graphs' structure and weights. The models become one with several outputs, so that one
 feature cache serves them all.
@@ -22,12 +22,12 @@ _PREPARATION = ("input_size", "resize", "channel_order", "scale", "mean", "std")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SharedModel:
-    """Several models as one.
+    """Several models merged into one.
 
     Attributes:
-        model: computes the outputs of all; where all are classifiers its decoder reads them all, else it has none.
-        members: the models, by whose cards their outputs are read.
-        merged: which operators serve whom.
+        model: computes the outputs of all members; has a decoder, which reads them all, only if all are classifiers.
+        members: the original models, whose cards say how their outputs are read.
+        merged: which operators serve which members.
     """
 
     model: Model
@@ -35,30 +35,30 @@ class SharedModel:
     merged: Merged
 
     def outputs_of(self, member: str, outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """What the member of this name would have returned, from the outputs of :attr:`model`."""
+        """Return the outputs that the named member would have returned, taken from those of :attr:`model`."""
         prefix = f"{member}/"
         return {name.removeprefix(prefix): value for name, value in outputs.items() if name.startswith(prefix)}
 
 
 def obstacle(first: Model, second: Model) -> str:
-    """Why two models cannot share anything; "": they can."""
+    """Return why two models cannot share anything; "" where they can."""
     for field in _PREPARATION:
         ours, theirs = getattr(first.card, field), getattr(second.card, field)
         if ours != theirs:
             return f"{field} is {theirs}, that of {first.name} is {ours}"
     if in_int8 := next((model for model in (first, second) if model.scales is not None), None):
         return f"{in_int8.name} is computed in int8, by its own scales"
-    merged = merge_graphs({"first": first.graph, "second": second.graph})  # they may have one name
+    merged = merge_graphs({"first": first.graph, "second": second.graph})  # the models may have the same name
     if merged.flops == merged.flops_apart:
         return f"it has no leading convolution in common with {first.name}"
     return ""
 
 
 def merge_models(models: Sequence[Model], name: str = "") -> SharedModel:
-    """Make one model of several whose images are prepared alike.
+    """Merge several models whose images are prepared alike into one.
 
     Args:
-        name: of it; "": those of the models.
+        name: the new model's name; "": the models' names, joined.
 
     Raises:
         ModelError: their images have different sizes.

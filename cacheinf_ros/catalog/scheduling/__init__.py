@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variant serves a request, and where: MCDNN's algorithm 1."""
+"""Scheduling: which variant serves a request, and where (MCDNN's algorithm 1)."""
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection

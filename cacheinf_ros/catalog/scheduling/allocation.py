@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which parts of the requests to come are served by which option: MCDNN's section 4.2 as a linear programme.
+"""Assigns shares of the coming requests to options by a linear programme, after section 4.2 of MCDNN.
 
-Of equations 1 to 6 it keeps the objective, both budgets, the memory and the latency (options that are too slow are not
-offered). Requests of one model that meet the same conditions are taken together, so that the programme's size does not
-depend on how many there are, and the relaxation is exact but for a few requests: a vertex has at most one mixed group
-for each budget and for the memory.
+It keeps the objective of equations 1 to 6, both budgets, the memory and the latency (options that are too slow are not
+offered). Requests of one model under the same conditions form one group, so that the programme's size does not depend
+on how many there are, and the relaxation is exact except for a few requests: a vertex has at most one mixed group for
+each budget and for the memory.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.catalog.scheduling.loaded_variants import device_bytes
 from cacheinf_ros.catalog.scheduling.offer import Offer
 
-_SPARING = 5e-4  # accuracy that is worth as much as what a request may take on average
+_SPARING = 5e-4  # accuracy that is worth as much as a request's average share of the budget
 _SERVED = 1.0  # accuracy that is worth as much as serving a request at all
-_ORDER = 1e-6  # accuracy by which the first of equal options is better than the next
-_SCALE = 1e3  # of the objective: the solver's tolerances are absolute
+_ORDER = 1e-6  # accuracy that breaks ties between equal options, in favour of the first
+_SCALE = 1e3  # factor of the objective, as the solver's tolerances are absolute
 
 Numbers = NDArray[np.float64]
 
@@ -33,13 +33,13 @@ class RequestGroup:
     """Requests of one model that are expected under the same conditions.
 
     Attributes:
-        requests: how many, above 0.
-        offers: options that serve them in time, with what loading those takes that are not in the cache.
-        phase: groups of one phase need their memory at the same time.
-        begun_share: of the requests, those before which another model was asked: where the memory is not kept for this
-            model, it is loaded for each of these.
-        present_share: of the phase's requests, this group's: of so much of the time the model needs memory that is not
-            kept.
+        requests: number of requests, above 0.
+        offers: options that serve them in time, with the cost of loading those that are not in the cache.
+        phase: groups of the same phase need their memory at the same time.
+        begun_share: share of the requests that follow one for another model; where no memory is kept for this model, it
+            is loaded for each of them.
+        present_share: share of the phase's requests that are this group's; for this share of the time the model needs
+            memory that is not kept.
     """
 
     requests: float
@@ -54,8 +54,8 @@ class Shares:
     """How a group's requests are served.
 
     Attributes:
-        offers: float64 [offers]: share of the requests that each serves; in all at most 1.
-        kept: share of the requests during which the device's memory is kept for the model.
+        offers: float64 [offers], share of the requests that each offer serves; their sum is at most 1.
+        kept: share of the requests during which device memory is kept for the model.
     """
 
     offers: Numbers
@@ -63,11 +63,11 @@ class Shares:
 
 
 def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int) -> list[Shares]:
-    """Serve all groups as accurately as what is left allows; of equally accurate plans the one that takes less.
+    """Serve all groups as accurately as the budgets allow; of equally accurate plans the cheaper one is chosen.
 
     Args:
-        account: what is left; a budget may be infinite.
-        cache_bytes: of the device's memory.
+        account: the budgets that are left; each may be infinite.
+        cache_bytes: size of the device's memory.
     """
     columns = _columns(groups, cache_bytes)
     total = sum(group.requests for group in groups)
@@ -85,7 +85,7 @@ def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int)
     if columns.is_tight:
         rows.append(columns.memory)
         limits.append(np.ones(columns.memory.shape[0]))
-    from scipy.optimize import linprog  # here: it takes a while, and servers do not plan
+    from scipy.optimize import linprog  # imported here, as it is slow and servers do not plan
 
     solved = linprog(
         -_SCALE * weight * worth,
@@ -100,14 +100,14 @@ def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """An offer of a group with its memory kept, or loaded anew whenever another model was asked between.
+    """The programme's columns: an offer of a group, with its memory kept, or loaded anew after other models' requests.
 
     Attributes:
         group, offer: int64 [columns].
-        is_kept: bool [columns]: whether the device's memory is kept for it.
-        accuracy, energy_j, money: float64 [columns], of a request.
-        memory: [phases, columns]: part of the device's memory.
-        is_tight: whether the memory can bind.
+        is_kept: bool [columns], whether device memory is kept for the offer.
+        accuracy, energy_j, money: float64 [columns], for one request.
+        memory: [phases, columns], share of the device's memory that is needed.
+        is_tight: whether the memory can be a binding constraint.
     """
 
     group: NDArray[np.int64]
@@ -153,7 +153,7 @@ def _columns(groups: Sequence[RequestGroup], cache_bytes: int) -> _Columns:
 
 
 def _group_rows(group: NDArray[np.int64], count: int) -> coo_array:
-    """Each group's shares are at most 1 in all."""
+    """Return the constraints that each group's shares add up to at most 1."""
     columns = np.arange(len(group))
     return coo_array((np.ones(len(group)), (group, columns)), shape=(count, len(group)))
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What one request may take of a budget: lines 20 to 31 of MCDNN's algorithm 1 (section 5.3)."""
+"""Budgets, and the part of them that one request may take: lines 20 to 31 of MCDNN's algorithm 1 (section 5.3)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cacheinf_ros.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a robot may use up within a time. Without a limit: infinity.
+    """What a robot may spend within a time; infinity stands for no limit.
 
     Attributes:
-        energy_j: from the battery.
-        money: paid to the cloud, dollars.
-        horizon_s: how long that is to last. What is left then may be used freely.
+        energy_j: energy from the battery.
+        money: payment to the cloud, dollars.
+        horizon_s: how long the budget is to last. What is left afterwards may be used freely.
 
     Raises:
-        ConfigError: a budget is negative or no number, or a horizon not positive or not finite.
+        ConfigError: a budget is negative or not a number, or the horizon is not positive or not finite.
     """
 
     energy_j: float = math.inf
@@ -37,22 +37,22 @@ class Budget:
 
 @dataclass(slots=True)
 class Account:
-    """What is left of a budget; below 0 where something took more than it was predicted to."""
+    """What is left of a budget; negative where something cost more than predicted."""
 
     energy_j: float
     money: float
 
     def spend(self, energy_j: float, money: float) -> None:
-        """Take joules and dollars."""
+        """Subtract joules and dollars."""
         self.energy_j -= energy_j
         self.money -= money
 
     def covers(self, energy_j: float, money: float) -> bool:
-        """Whether that much is left. What costs nothing is always covered."""
+        """Tell whether that much is left; an amount of nothing is always covered."""
         return (energy_j <= 0 or energy_j <= self.energy_j) and (money <= 0 or money <= self.money)
 
     def share(self, cost: Cost) -> float:
-        """Weigh a request: the share that it takes of what is left, of whichever resource it takes more of."""
+        """Return the larger share, of the energy or of the money that is left, that a request takes."""
         return max(_ratio(cost.energy_j, self.energy_j), _ratio(cost.money, self.money))
 
 
@@ -65,22 +65,22 @@ def per_request(
     load: float = 0.0,
     since_load_s: float = math.inf,
 ) -> float:
-    """Line 26, RESPERREQ: (r − Δr_n T / Δt_n) f_n / (T Σ f_i²).
+    """Compute what one request may take: line 26, RESPERREQ, (r − Δr_n T / Δt_n) f_n / (T Σ f_i²).
 
-    More frequent requests are allowed more. Over the time T, requests at f_i that take no more than they are allowed
-    take r together: Σ f_i T r_i = r. The subtraction damps: were the model loaded again as soon as it was this time,
-    until the end, so much would go into loading.
+    More frequent requests are allowed more. Over the time T, requests at f_i that take what they are allowed use up r:
+    Σ f_i T r_i = r. The subtraction damps: it is what loading would take until the end if the model were loaded again
+    at intervals like the last one.
 
     Args:
-        remaining: r, of a resource in its unit.
-        time_s: T, until the budget ends, above 0.
+        remaining: r, what is left of a resource, in its unit.
+        time_s: T, the time until the budget ends, above 0.
         frequency_hz: f_n, how often the model is asked.
         squares_hz2: Σ f_i² over the models that draw on the resource, this one included; above 0.
         load: Δr_n, what loading the model takes of the resource; 0 where nothing is to be loaded.
-        since_load_s: Δt_n, since the model was last loaded; infinity where it is not in the cache.
+        since_load_s: Δt_n, the time since the model was last loaded; infinity where it is not in the cache.
 
     Returns:
-        In the unit of the resource; negative where loading is damped altogether.
+        What the request may take, in the unit of the resource; negative where damping forbids loading altogether.
     """
     if load > 0 and since_load_s < math.inf:
         remaining = remaining - load * time_s / since_load_s if since_load_s > 0 else -math.inf
@@ -88,12 +88,12 @@ def per_request(
 
 
 def split_between(energy_j: float, money: float, device_share: float) -> tuple[float, float]:
-    """Lines 28 and 29: what a split request may take, (e_S, c_S) = (e_D t_n, c_C (1 − t_n)).
+    """Compute what a split request may take, (e_S, c_S) = (e_D t_n, c_C (1 − t_n)): lines 28 and 29.
 
     Args:
         energy_j: e_D, what a request on the device may take.
         money: c_C, what a request in the cloud may take.
-        device_share: t_n, the fraction of the time that the initial part takes, which the device executes.
+        device_share: t_n, the fraction of the execution time that the first part, on the device, takes.
     """
     return (
         energy_j * device_share if energy_j < math.inf else energy_j,
@@ -103,14 +103,15 @@ def split_between(energy_j: float, money: float, device_share: float) -> tuple[f
 
 @dataclass(slots=True)
 class Frequency:
-    """How often a model is asked, "measured since it was last paged into the cache" (line 23).
+    """The frequency of a model's requests, "measured since it was last paged into the cache" (line 23).
 
-    What was believed before counts as much as :data:`PRIOR` requests, lest the first one after loading decide alone.
+    The estimate from before counts as much as :data:`PRIOR` requests, so that the first one after loading does not
+    decide alone.
 
     Attributes:
-        believed_hz: when the count began, above 0.
-        since_s: when that was.
-        count: requests since.
+        believed_hz: the estimate when the count began, above 0.
+        since_s: when the count began.
+        count: number of requests since then.
     """
 
     believed_hz: float
@@ -118,16 +119,16 @@ class Frequency:
     count: int = field(default=0)
 
     def hz(self, now_s: float) -> float:
-        """The present estimate, above 0."""
+        """Return the present estimate, above 0."""
         return (PRIOR + self.count) / (PRIOR / self.believed_hz + max(0.0, now_s - self.since_s))
 
     def begin_anew(self, now_s: float) -> None:
-        """The model has been paged in."""
+        """Restart the count, as the model has been paged in."""
         self.believed_hz, self.since_s, self.count = self.hz(now_s), now_s, 0
 
 
 PRIOR = 5.0
-"""Requests."""
+"""The number of requests that the estimate from before a count counts for."""
 
 
 def _ratio(part: float, whole: float) -> float:

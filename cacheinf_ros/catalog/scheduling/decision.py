@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the scheduler is asked and may choose from, what it answers, and by which rules."""
+"""The scheduler's demands, options and answers, and the preferences among places."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cacheinf_ros.errors import CatalogError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """A variant in a place.
+    """A variant in a place where it can run.
 
     Attributes:
         variant, place: what is executed, and where.
-        cost: of it there.
+        cost: cost of the variant in this place.
         device_share: t_n of algorithm 1, the fraction of the execution that the device does: 1 on the device, 0 in the
             cloud.
     """
@@ -28,10 +28,10 @@ class Option:
 
 
 def options_of(catalog: Catalog) -> tuple[Option, ...]:
-    """List all of them, the most accurate first; equals in the order of the catalog and of :class:`Place`.
+    """List all options, the most accurate first; equally accurate ones in the order of the catalog and places.
 
     Raises:
-        CatalogError: there is none, or it cannot be told how a split variant is divided.
+        CatalogError: there is no option, or how a split variant is divided cannot be derived from its costs.
     """
     found = [
         Option(variant=variant, place=place, cost=variant.costs[place], device_share=_device_share(variant, place))
@@ -48,7 +48,7 @@ def _device_share(variant: Variant, place: Place) -> float:
     if place is not Place.SPLIT:
         return 1.0 if place is Place.DEVICE else 0.0
     split, cloud, device = (variant.costs.get(where, Cost()) for where in (Place.SPLIT, Place.CLOUD, Place.DEVICE))
-    if cloud.money > 0:  # what is paid is in proportion to the server's time
+    if cloud.money > 0:  # payment is proportional to the server's time
         return 1.0 - min(1.0, split.money / cloud.money)
     if device.energy_j > 0:
         return min(1.0, split.energy_j / device.energy_j)
@@ -59,11 +59,11 @@ def _device_share(variant: Variant, place: Place) -> float:
 
 
 class Preference(Enum):
-    """How the place is chosen; all but the first are there to compare with."""
+    """How the place of a request is chosen; all but the first serve as baselines."""
 
     ACCURACY = "accuracy"  # wherever all requests to come are served most accurately, as planned with what is left
     MCDNN = "mcdnn"  # wherever the most accurate variant fits the budget of one request
-    SERVER_FIRST = "server_first"  # in the cloud if any variant fits the money; what sending takes is not looked at
+    SERVER_FIRST = "server_first"  # in the cloud if any variant fits the money, whatever energy sending takes
     DEVICE_FIRST = "device_first"  # on the device if any variant fits
 
 
@@ -79,11 +79,11 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """A model that will be asked.
+    """A model for which requests will come.
 
     Attributes:
         catalog: its variants.
-        rate_hz: how often, as expected before anything is measured; what answers must keep pace with, at least.
+        rate_hz: expected rate of requests, before any is measured; answers must at least keep pace with it.
     """
 
     catalog: Catalog
@@ -95,10 +95,10 @@ class Load:
     """A variant to be loaded.
 
     Attributes:
-        model: whose it is.
+        model: the model that the variant is of.
         option: the variant and its place; loading takes ``load_energy_j`` and ``load_money`` of its cost.
-        evicts: models whose variants leave the device's memory first, beside the one that this model has.
-        why: it was chosen.
+        evicts: other models whose variants are evicted from the device's memory first.
+        why: why the variant was chosen.
     """
 
     model: str
@@ -112,10 +112,10 @@ class Decision:
     """How a request is served.
 
     Attributes:
-        model: that was asked.
+        model: the model that the request is for.
         option: the variant and its place; None: the request is refused.
-        why: so.
-        load: what is to be loaded first; None: it is in the cache.
+        why: why the request is served so.
+        load: what is to be loaded first; None: nothing, the variant is in the cache.
     """
 
     model: str
@@ -125,17 +125,17 @@ class Decision:
 
     @property
     def variant(self) -> Variant | None:
-        """Which variant serves; None: refused."""
+        """The variant that serves the request; None: the request is refused."""
         return self.option.variant if self.option else None
 
     @property
     def place(self) -> Place | None:
-        """Where it runs; None: refused."""
+        """The place where the request is served; None: the request is refused."""
         return self.option.place if self.option else None
 
     @property
     def predicted(self) -> tuple[float, float]:
-        """(J, dollars) that the request will take, loading included."""
+        """The predicted (J, dollars) of the request, loading included."""
         cost = self.option.cost if self.option else Cost()
         if self.load is None:
             return cost.energy_j, cost.money

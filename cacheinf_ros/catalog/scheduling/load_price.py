@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a busy server costs: its prices rise with its load, so that requests go there that need it most.
+"""The price of a busy server: prices rise with its load, so that only the requests that need it most go there.
 
-A server of which a share u of the time is taken lets a request take 1 / (1 - u) times as long as an idle one does
-(processor sharing with random arrivals): by so much its prices rise. Beyond MCDNN, whose prices are fixed.
+On a server that is busy for a share u of the time, a request takes 1 / (1 - u) times as long as on an idle one
+(processor sharing with random arrivals); prices rise by this factor. MCDNN's prices are fixed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from cacheinf_ros.catalog.variant import Cost
 
 
 def price_factor(busy: float, most: float) -> float:
-    """How many times its price in idle hours a server costs.
+    """Return by how much a server's price is multiplied when it is busy.
 
     Args:
-        busy: share of its time that is taken, 0 to 1.
-        most: bound of the factor, at least 1.
+        busy: share of the time that the server is busy, 0 to 1.
+        most: upper bound of the factor, at least 1.
     """
     left = 1.0 - busy
     return most if left * most <= 1.0 else 1.0 / left
 
 
 def priced(option: Option, cost: Cost, factor: float) -> Cost:
-    """What an option is to be reckoned with, of what it costs with an idle server.
+    """Return an option's cost at the server's present price, given its cost with an idle server.
 
-    All of its money is the server's, and of its energy what the device does not do itself: the server's part, for
+    The factor applies to all of the money, and to the share of the energy that belongs to the server's part, during
     which the device sends and waits.
     """
     if factor == 1.0:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variant of each model is ready, and the device's memory for them (algorithm 1, lines 44 to 52)."""
+"""The loaded variant of each model, and the device memory that they take (algorithm 1, lines 44 to 52)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cacheinf_ros.errors import CatalogError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resident:
-    """A variant that is ready: on the device, split, or in the cloud.
+    """A variant that is loaded: on the device, split, or in the cloud.
 
     Attributes:
         option: the variant and its place.
-        loaded_s: when it was loaded.
+        loaded_s: when the variant was loaded.
     """
 
     option: Option
@@ -26,18 +26,18 @@ class Resident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPart:
-    """Leading operators that variants of several models have in common, and that run once for all of them.
+    """Leading operators that variants of several models have in common and that run once for all of them.
 
     Attributes:
-        variants: names, by model.
-        size: bytes that each of the variants would take for them alone.
+        variants: for each model, the name of its variant.
+        size: bytes that the operators take in each variant by itself.
     """
 
     variants: Mapping[str, str]
     size: int
 
     def bytes_saved(self, residents: Mapping[str, Resident]) -> int:
-        """What those of the variants that are among the residents on the device save together."""
+        """Return the bytes saved by the variants that are among the residents on the device."""
         sharing = sum(
             resident.option.place is Place.DEVICE and self.variants.get(model) == resident.option.variant.name
             for model, resident in residents.items()
@@ -46,10 +46,10 @@ class SharedPart:
 
 
 class LoadedVariants:
-    """Holds at most one variant per model; those on the device, whole or in part, share its memory.
+    """The loaded variants, at most one per model; those on the device, whole or in part, share its memory.
 
     Attributes:
-        capacity: bytes of the device's memory; the cloud's is without limit.
+        capacity: bytes of the device's memory; the cloud's is unlimited.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -59,11 +59,11 @@ class LoadedVariants:
 
     @property
     def used(self) -> int:
-        """Bytes of the device's memory; what several variants share counts once."""
+        """The bytes of device memory in use; what several variants share counts once."""
         return self._used(self._of)
 
     def share(self, parts: Iterable[SharedPart]) -> None:
-        """These parts are shared from now on, for as long as what shares them is loaded."""
+        """Replace the shared parts; each counts while at least two of its variants are loaded."""
         self._shared = tuple(parts)
 
     def _used(self, residents: Mapping[str, Resident]) -> int:
@@ -71,21 +71,22 @@ class LoadedVariants:
         return apart - sum(part.bytes_saved(residents) for part in self._shared)
 
     def get(self, model: str) -> Resident | None:
-        """What is ready for a model."""
+        """Return the variant that is loaded for a model, or None."""
         return self._of.get(model)
 
     def touch(self, model: str) -> None:
-        """It is used now."""
+        """Mark the model's variant as the most recently used."""
         self._of[model] = self._of.pop(model)
 
     def in_the_way(self, model: str, option: Option, kept: Collection[str] = ()) -> tuple[str, ...]:
-        """Models to evict before the option fits in place of what the model has, the least recently used first.
+        """Return the models to evict so that the option fits, the least recently used first.
 
         Args:
-            kept: models that leave only after all others.
+            model: the model whose variant the option replaces.
+                kept: models that are evicted only after all others.
 
         Raises:
-            CatalogError: it does not fit alone.
+            CatalogError: the option does not fit even alone.
         """
         needed = device_bytes(option)
         if needed > self.capacity:
@@ -104,7 +105,7 @@ class LoadedVariants:
         return tuple(evicted)
 
     def put(self, model: str, option: Option, evicts: Iterable[str], now_s: float) -> None:
-        """The option is loaded in place of what the model had, and of other models' that :meth:`in_the_way` names."""
+        """Replace the model's variant by the option, and evict the models that :meth:`in_the_way` returned."""
         for other in evicts:
             del self._of[other]
         self._of.pop(model, None)
@@ -112,5 +113,5 @@ class LoadedVariants:
 
 
 def device_bytes(option: Option) -> int:
-    """Bytes that an option takes of the device's memory while it is loaded."""
+    """Return the bytes of device memory that an option takes while it is loaded."""
     return 0 if option.place is Place.CLOUD else option.cost.memory_bytes

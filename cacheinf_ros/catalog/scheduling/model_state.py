@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the scheduler knows of a model, and the question that it puts to its rule."""
+"""What the scheduler knows about a model, and the question that it asks its rule."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resi
 from cacheinf_ros.catalog.scheduling.offer import Offer
 from cacheinf_ros.catalog.variant import Place
 
-_PRIOR = 5.0  # requests that the demanded rate is worth
+_PRIOR = 5.0  # the demanded rate counts for so many requests
 
 
 @dataclass(slots=True)
 class ModelState:
-    """What is known of a model.
+    """What the scheduler knows about a model.
 
     Attributes:
-        name: of it.
-        options: the most accurate first.
-        demanded_hz: how often it is to be asked; by a variant that is too slow for that fewer requests are served.
-        frequency: of its requests, since it was last loaded.
-        uses_energy, uses_money: whether the option that was loaded last does, evicted or not; before that it may.
-        requests, begun: since the budget began: all, and those before which another model was asked.
+        name: the model's name.
+        options: its options, the most accurate first.
+        demanded_hz: the rate of requests that is wanted; a variant that is too slow for it serves fewer.
+        frequency: the rate of its requests since it was last loaded.
+        uses_energy, uses_money: whether the option that was loaded last takes energy and money, evicted or not; True
+            before any was loaded.
+        requests, begun: requests since the budget began: all, and those that follow one for another model.
     """
 
     name: str
@@ -41,40 +42,40 @@ class ModelState:
     begun: int = 0
 
     def asked(self, *, after: str) -> None:
-        """A request of it follows one of a model."""
+        """Count a request for this model, given the model of the request before."""
         self.frequency.count += 1
         self.requests += 1
         self.begun += after != self.name
 
     def overall_hz(self, since_s: float) -> float:
-        """How often it is asked, over all of so many seconds since the budget began."""
+        """Return the rate of requests over all of so many seconds since the budget began."""
         return (_PRIOR + self.requests) / (_PRIOR / self.demanded_hz + max(0.0, since_s))
 
     def needed_hz(self, now_s: float) -> float:
-        """How often it is asked, or is to be, whichever is more: what answers must keep pace with."""
+        """Return the rate that answers must keep pace with: the observed or the demanded one, whichever is higher."""
         return max(self.frequency.hz(now_s), self.demanded_hz)
 
     def reachable(self, connected: bool) -> Sequence[Option]:
-        """The options with or without the cloud."""
+        """Return the options that can be reached with or without the cloud."""
         return [option for option in self.options if connected or option.place is Place.DEVICE]
 
     @property
     def begun_share(self) -> float:
-        """Which share of its requests comes after one of another model."""
+        """The share of the model's requests that follow one for another model."""
         return (1 + self.begun) / (1 + self.requests)
 
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """Knows all models, and what is left for them.
+    """All models, and the budget and memory that they share.
 
     Attributes:
-        models: by name.
-        loaded: what is in the cache.
-        account: what is left.
-        correction: of costs.
+        models: the models, by name.
+        loaded: the variants in the cache.
+        account: what is left of the budget.
+        correction: correction of costs by observations.
         begun_s, ends_s: when the budget begins and ends.
-        price: how many times its usual price the server costs at present.
+        price: factor by which the server's price is at present multiplied.
     """
 
     models: Mapping[str, ModelState]
@@ -86,7 +87,7 @@ class Situation:
     price: float = 1.0
 
     def offer(self, model: str, option: Option, current: Option | None) -> Offer:
-        """An option as it presents itself where another one, or nothing, is loaded."""
+        """Return the option with its present costs, given the option that is loaded, if any."""
         cost = priced(option, self.correction.cost(model, option), self.price)
         load = (0.0, 0.0) if option is current else (cost.load_energy_j, cost.load_money)
         return Offer(option=option, cost=cost, load=load)
@@ -94,14 +95,14 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Which option a model should have now.
+    """The question which option a model should have now.
 
     Attributes:
-        situation: of all models.
-        model: that is asked.
-        now_s: the present.
-        connected: whether the cloud is reached.
-        resident: what the model has in the cache; None: nothing that serves.
+        situation: the state of all models.
+        model: the model in question.
+        now_s: the present time.
+        connected: whether the cloud can be reached.
+        resident: the model's variant in the cache; None: there is none that can serve.
     """
 
     situation: Situation
@@ -112,16 +113,16 @@ class Question:
 
     @property
     def current(self) -> Option | None:
-        """What is in the cache."""
+        """The option in the cache, or None."""
         return self.resident.option if self.resident else None
 
     @property
     def since_load_s(self) -> float:
-        """Δt_n of algorithm 1; infinity for what is not in the cache."""
+        """The time since the variant was loaded, Δt_n of algorithm 1; infinity without one in the cache."""
         return self.now_s - self.resident.loaded_s if self.resident else math.inf
 
     def payable(self) -> list[Offer]:
-        """The options that can be reached, and that what is left pays for."""
+        """Return offers of the options that can be reached and that the rest of the budget pays for."""
         current, account = self.current, self.situation.account
         offers = (self.situation.offer(self.model.name, o, current) for o in self.model.reachable(self.connected))
         return [offer for offer in offers if offer.is_paid_by(account)]

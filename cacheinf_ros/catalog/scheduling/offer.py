@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Options as they present themselves to the scheduler at one moment, and which of them are in time."""
+"""Options with their costs at one moment, and the choice of those that answer in time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cacheinf_ros.catalog.variant import Cost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """An option as it presents itself now.
+    """An option with its present costs.
 
     Attributes:
-        option: of the catalog.
-        cost: that is expected.
-        load: (J, dollars) that it takes to have it in the cache.
+        option: the catalog's option.
+        cost: the expected cost.
+        load: (J, dollars) of loading the option into the cache; zeros if it is there.
     """
 
     option: Option
@@ -26,26 +26,26 @@ class Offer:
     load: tuple[float, float]
 
     def total(self, requests: float) -> Cost:
-        """Add up that many requests, and loading."""
+        """Return the cost of that many requests, and of loading."""
         energy_j, money = self.load
         return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
 
     def is_paid_by(self, account: Account) -> bool:
-        """Whether what is left pays for loading and one request."""
+        """Tell whether the account pays for loading and one request."""
         return account.covers(self.cost.energy_j + self.load[0], self.cost.money + self.load[1])
 
 
 def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -> list[Offer]:
-    """Those that answer before the next request is expected (equation 5); where none does, the fastest.
+    """Return the offers that answer before the next request is expected (equation 5); where none does, the fastest.
 
-    On a miss the request waits for loading too, so that accuracy is bounded by what loads fast enough (algorithm 1,
-    lines 37 to 40: a*_l is the most accurate in each place whose loading takes no longer than acceptable). Acceptable,
-    which the paper leaves open, is here what equation 5 leaves beside executing.
+    On a miss the request waits for loading too, so that only variants that load fast enough are possible (algorithm 1,
+    lines 37 to 40: a*_l is the most accurate in each place whose loading time is acceptable). The paper leaves open
+    which time is acceptable; here it is what equation 5 leaves beside executing.
 
     Args:
         offers: at least one.
-        rate_hz: of requests.
-        is_miss: whether nothing that serves is in the cache.
+        rate_hz: rate of requests.
+        is_miss: whether the cache holds nothing that can serve.
     """
 
     def takes_ms(offer: Offer) -> float:
@@ -57,7 +57,7 @@ def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -
 
 
 def most_accurate(fitting: Iterator[Offer]) -> Iterator[Offer]:
-    """The first, and those after it that are as accurate."""
+    """Yield the first offer, and those after it that are as accurate."""
     for offer in fitting:
         yield offer
         accuracy = offer.option.variant.accuracy
@@ -68,5 +68,5 @@ def most_accurate(fitting: Iterator[Offer]) -> Iterator[Offer]:
 
 
 def takes(offer: Offer, requests: float, account: Account, current: Option | None) -> tuple[float, bool]:
-    """Tell how much of what is left it takes for so many requests; where that is equal, what is loaded stays."""
+    """Return the share of the account that so many requests take, and False for the loaded option, to break ties."""
     return account.share(offer.total(requests)), offer.option is not current

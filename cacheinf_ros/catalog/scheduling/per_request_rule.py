@@ -20,15 +20,15 @@ _NOTHING = (0.0, 0.0)
 
 
 class PerRequestRule:
-    """The most accurate option that fits its budget for a request serves, wherever that is."""
+    """Picks the most accurate option that fits the budget of one request, wherever it runs."""
 
     def __init__(self, preference: Preference) -> None:
-        """``preference``: of places; any but the two that begin with one looks at all alike."""
+        """Prepare; ``preference`` may put the server or the device first, else all places are equal."""
         self._groups = _GROUPS.get(preference, _EVERYWHERE)
         self._looks_at_sending = preference is not Preference.SERVER_FIRST
 
     def pick(self, question: Question) -> tuple[Option | None, Why]:
-        """Do as CATALOGLOOKUPRES in every place, and take the best of what it finds."""
+        """Do what CATALOGLOOKUPRES does in every place, and return the best of what it finds."""
         payable = question.payable()
         if not payable:
             return None, Why.USED_UP
@@ -40,17 +40,17 @@ class PerRequestRule:
             if best:
                 return min(best, key=lambda offer: takes(offer, limits.requests, account, current)).option, Why.FITS
         if current is not None and any(self._fits(offer, limits, _NOTHING) for offer in offers):
-            return current, Why.IN_CACHE  # only damping keeps from loading what fits
+            return current, Why.IN_CACHE  # the option fits, and only damping forbids to load it
         return min(offers, key=lambda offer: takes(offer, limits.requests, account, current)).option, Why.CHEAPEST
 
     def saw(self, connected: bool) -> None:
-        """Nothing is learned from a request."""
+        """Ignore the request: this rule does not learn."""
 
     def expect_change(self) -> None:
-        """Nothing was planned."""
+        """Do nothing: this rule makes no plans."""
 
     def keeps(self) -> frozenset[str]:
-        """None: memory is taken from the least recently used (line 48)."""
+        """Return no models: memory is taken from the least recently used one (line 48)."""
         return frozenset()
 
     def _fits(self, offer: Offer, limits: _Limits, load: tuple[float, float]) -> bool:
@@ -64,12 +64,12 @@ class PerRequestRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What a request of one model may take now, by line 26; pairs are of energy in J and of money in dollars.
+    """What a request for one model may take now, by line 26; pairs are (energy in J, money in dollars).
 
     Attributes:
-        remaining: in all.
+        remaining: what is left of the budget.
         time_s, frequency_hz, squares_hz2: see :func:`per_request`.
-        since_load_s: since the model was last loaded; infinity where it is not in the cache.
+        since_load_s: time since the model was last loaded; infinity where it is not in the cache.
     """
 
     remaining: tuple[float, float]
@@ -80,11 +80,11 @@ class _Limits:
 
     @property
     def requests(self) -> float:
-        """How many are expected of the model until the end."""
+        """The number of requests for the model that are expected until the end."""
         return self.frequency_hz * self.time_s
 
     def allow(self, option: Option, load: tuple[float, float]) -> tuple[float, float]:
-        """(J, dollars) for the option, where so much is to be loaded (lines 24 to 30)."""
+        """Return the (J, dollars) that the option may take, given what loading takes (lines 24 to 30)."""
         energy_j, money = (
             per_request(
                 self.remaining[i],
@@ -109,7 +109,7 @@ def _limits(question: Question) -> _Limits:
     situation = question.situation
     return _Limits(
         remaining=(situation.account.energy_j, situation.account.money),
-        time_s=max(situation.ends_s - question.now_s, 1.0 / rate_hz),  # at the end, and after it, for one more request
+        time_s=max(situation.ends_s - question.now_s, 1.0 / rate_hz),  # for one more request at the end and after it
         frequency_hz=question.model.frequency.hz(question.now_s),
         squares_hz2=(energy_hz2, money_hz2),
         since_load_s=question.since_load_s,

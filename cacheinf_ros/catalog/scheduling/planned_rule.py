@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Ours: a model-predictive controller. What is left is planned for all requests to come, again and again.
+"""Our rule, a model-predictive controller: the rest of the budget is planned for all requests to come, repeatedly.
 
-The paper calls it unclear how to schedule with guarantees, and gives each request a budget of its own. That knows
-neither what variants cost nor how accurate they are, and leaves a part of the budget unspent where every model has an
+The paper calls it unclear how to schedule with guarantees, and gives each request a budget of its own. Such a budget
+considers neither what variants cost nor how accurate they are, and a part of it stays unspent where every model has an
 option that is cheaper than what its requests may take. Here the requests that are expected until the budget ends are
-divided among all options of all models by a linear programme (:mod:`.allocation`), of which only the next moments are
-lived before it is solved anew with what is left then. No request takes more than is left, as with any rule.
+divided among all options of all models by a linear programme (:mod:`.allocation`). The plan is followed for a short
+while before a new one is made with what is left then. No request takes more than is left, as with any rule.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from cacheinf_ros.catalog.scheduling.model_state import ModelState, Question, Si
 from cacheinf_ros.catalog.scheduling.offer import in_time, takes
 from cacheinf_ros.catalog.variant import Place
 
-_PLANS = 200  # of a budget's time
-_EARLY = 0.1  # of the time since it began: what is expected changes most at first
-_STAYS = 0.02  # share of the requests to come for which what is in the cache stays
-_KEPT = 0.5  # share of the requests to come during which memory is kept
-_UNSEEN = 0.03  # of the budget's time: so much of both, with and without a connection, counts as seen
+_PLANS = 200  # plans are made in the budget's time, at least
+_EARLY = 0.1  # age of a plan, of the time since the budget began: expectations change most at first
+_STAYS = 0.02  # planned share of requests above which an option in the cache stays there
+_KEPT = 0.5  # planned share of requests above which memory is kept
+_UNSEEN = 0.03  # prior of the connection: this share of the budget's time counts as seen both with and without it
 
-_MOST = 0.99  # of the requests to come, that meet no connection, or one
-_CAUTION = 1.0  # standard deviations of the share without a connection
+_MOST = 0.99  # upper bound of the share of coming requests with, and without, a connection
+_CAUTION = 1.0  # standard deviations added to the share without a connection
 
 _Key = tuple[str, Place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """For the requests to come, by model and whether the cloud is reached.
+    """A plan for the coming requests, by model and whether the cloud is reached.
 
     Attributes:
-        made_s: when.
-        shares: of the requests, by the variant's name and place that serve them.
-        kept: models for which the device's memory is kept, by whether the cloud is reached.
+        made_s: when the plan was made.
+        shares: share of the requests that each variant, by name and place, serves.
+        kept: models for which device memory is kept, by whether the cloud is reached.
     """
 
     made_s: float
@@ -48,30 +48,30 @@ class _Plan:
 
 
 class PlannedRule:
-    """Follows plans that it makes. It learns from requests: for one scheduler and one budget."""
+    """Makes plans and follows them; it learns from requests, and serves one scheduler and one budget."""
 
     def __init__(self) -> None:
         self._plan: _Plan | None = None
         self._seen = {True: 0, False: 0}  # requests
-        self._turns = 0  # that the connection came or went
+        self._turns = 0  # times that the connection came or went
         self._connected = True
 
     def saw(self, connected: bool) -> None:
-        """A request came while the cloud was reached, or not."""
+        """Count a request, with or without a connection to the cloud."""
         self._turns += bool(sum(self._seen.values())) and connected is not self._connected
         self._seen[connected] += 1
         self._connected = connected
 
     def expect_change(self) -> None:
-        """What is known of the models has changed: the plan holds no longer."""
+        """Discard the plan, as what is known about the models has changed."""
         self._plan = None
 
     def keeps(self) -> frozenset[str]:
-        """Models whose variants stay in the device's memory while others can leave it."""
+        """Return the models whose variants stay in device memory while others can be evicted."""
         return self._plan.kept[self._connected] if self._plan else frozenset()
 
     def pick(self, question: Question) -> tuple[Option | None, Why]:
-        """What the plan has most of the model's requests served by; what is in the cache, while it serves some."""
+        """Return the option that the plan gives most requests; one in the cache stays while the plan uses it."""
         payable = question.payable()
         if not payable:
             return None, Why.USED_UP
@@ -124,11 +124,11 @@ class PlannedRule:
         )
 
     def _away(self, situation: Situation, now_s: float) -> float:
-        """Share of the requests to come that meet no connection: as of those until now, or rather more.
+        """Estimate, on the high side, the share of coming requests without a connection, from those so far.
 
-        The less time is left the more likely it stays as it is; a connection that comes and goes at random returns to
-        its average within about half the time between two turns. Without a connection requests take most of the
-        battery, and how often it is away is known the less the fewer turns were seen.
+        The less time is left, the more likely the connection stays as it is; one that comes and goes at random returns
+        to its average within about half the time between two changes. The margin is for requests without a connection,
+        which take most of the battery; it is larger the fewer changes were seen.
         """
         since_s, left_s = now_s - situation.begun_s, situation.ends_s - now_s
         believed = _UNSEEN * (since_s + left_s) * sum(model.demanded_hz for model in situation.models.values())
@@ -146,6 +146,6 @@ def _key(option: Option) -> _Key:
 
 
 def _requests(situation: Situation, model: ModelState, now_s: float) -> float:
-    """Count those expected of a model until the end; at the end, and after it, one."""
+    """Return the number of requests expected for a model until the end, at least 1."""
     hz = model.overall_hz(now_s - situation.begun_s)
     return max(1.0, hz * (situation.ends_s - now_s))

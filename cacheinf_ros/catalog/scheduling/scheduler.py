@@ -1,14 +1,14 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variant of a model serves a request, and where: MCDNN's algorithm 1 (section 5.3).
+"""Decides which variant of a model serves a request, and where: MCDNN's algorithm 1 (section 5.3).
 
-PROCESS, CACHEUPDATE and CACHEINSERT are the paper's; what suits a model is told by a rule, the paper's
-(:mod:`.per_request_rule`) or ours (:mod:`.planned_rule`). Of the program that the authors have published
-(github.com/haneul/mcdnn) are, in their rule: the sum of line 26 runs over the models that draw on the resource; damping
-holds only where something is to be loaded; where nothing fits its budget the cheapest variant serves while anything is
-left. Ours are: what sending takes of the battery counts as well; which is the cheapest, and which of equally accurate
-options serves, is told by what they take of what is left until the end, with loading; what has been evicted still
-counts in line 26; no request takes more than is left in all; what things have really taken corrects what the catalog
-says. Equation 5 is kept with the time that is expected until the next request, among what can be paid.
+PROCESS, CACHEUPDATE and CACHEINSERT are the paper's. The option that suits a model is chosen by a rule, the paper's
+(:mod:`.per_request_rule`) or ours (:mod:`.planned_rule`). These details of the paper's rule are from the program that
+the authors have published (github.com/haneul/mcdnn): the sum of line 26 runs over the models that draw on the resource;
+damping applies only where something is to be loaded; where nothing fits its budget, the cheapest variant serves while
+anything is left. These are ours: the energy of sending counts as well; the cheapest, and the choice among equally
+accurate options, is decided by the share of the remaining budget that they take until the end, with loading; what has
+been evicted still counts in line 26; no request takes more than is left in all; observed costs correct those of the
+catalog. Equation 5 holds for the expected time until the next request, among the options that can be paid for.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from cacheinf_ros.catalog.scheduling.planned_rule import PlannedRule
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.errors import CatalogError
 
-_CLEARLY = 0.1  # of a price
+_CLEARLY = 0.1  # relative change of a price that makes plans obsolete
 
 
 class Scheduler:
-    """Picks variants and places for the models of one robot. Not thread-safe.
+    """Picks variants and places for the models of one robot; not thread-safe.
 
-    Times are seconds of any clock that does not go back.
+    Times are seconds of any monotonic clock.
 
     For each request call :meth:`choose`, load what it says, execute, and :meth:`spend` what that took. After a request
-    that was served from the cache, and at leisure, call :meth:`update`; :meth:`apply` what it returns, load it, and
+    that was served from the cache, when there is time, call :meth:`update`; :meth:`apply` what it returns, load it, and
     :meth:`spend` what that took. Deterministic: equal calls have equal answers.
 
     Attributes:
         account: what is left of the budget.
-        correction: of the catalogs' costs by what things really take; :meth:`CostCorrection.executed` and
-            :meth:`CostCorrection.loaded` tell it.
+        correction: correction of the catalogs' costs by observed ones, which the caller reports with
+            :meth:`CostCorrection.executed` and :meth:`CostCorrection.loaded`.
     """
 
     def __init__(
@@ -53,8 +53,10 @@ class Scheduler:
         preference: Preference = Preference.ACCURACY,
         correction: CostCorrection | None = None,
     ) -> None:
-        """Raises :class:`CatalogError` where a model comes twice, or nothing of it runs in the cloud or fits the
-        device's memory.
+        """Begin the budget with nothing loaded.
+
+        Raises:
+            CatalogError: a model comes twice, or none of its variants runs in the cloud or fits the device's memory.
         """
         self.correction = correction or CostCorrection()
         self.account = Account(energy_j=budget.energy_j, money=budget.money)
@@ -72,18 +74,18 @@ class Scheduler:
         )  # fmt: skip
         self._rule = PlannedRule() if preference is Preference.ACCURACY else PerRequestRule(preference)
         self._planned_price = 1.0
-        self._latest = ""  # model
+        self._latest = ""  # the model asked last
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the device's memory that loaded variants take."""
+        """The bytes of device memory that loaded variants take."""
         return self._loaded.used
 
     def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
-        """Serve a request (PROCESS, lines 1 to 10). What the decision loads counts as loaded from now on.
+        """Decide how a request is served (PROCESS, lines 1 to 10); what is to be loaded counts as loaded at once.
 
         Raises:
-            CatalogError: no such model.
+            CatalogError: the model is unknown.
         """
         known = self._known(model)
         known.asked(after=self._latest)
@@ -101,50 +103,50 @@ class Scheduler:
         return Decision(model=model, option=option, why=why, load=load)
 
     def update(self, model: str, now_s: float, *, connected: bool = True) -> Load | None:
-        """What to load for the model in place of what it has in the cache (lines 4 and 13 to 20); None: nothing.
+        """Propose what to load for a model in place of what it has in the cache (lines 4 and 13 to 20).
 
-        It is only proposed.
+        Returns None where nothing is to be loaded. The proposal changes nothing until :meth:`apply`.
 
         Raises:
-            CatalogError: no such model.
+            CatalogError: the model is unknown.
         """
         known = self._known(model)
         resident = self._loaded.get(model)
         if resident is None or not (connected or resident.option.place is Place.DEVICE):
-            return None  # a request will be a miss
+            return None  # the next request is a miss anyway, and loads
         option, why = self._look_up(known, now_s, connected, resident)
         return None if option is None or option is resident.option else self._load(model, option, why)
 
     def apply(self, load: Load, now_s: float) -> None:
-        """The variant is in the cache from now on, what it evicts is not (CACHEINSERT, lines 44 to 52)."""
+        """Put the variant into the cache, and evict what it replaces (CACHEINSERT, lines 44 to 52)."""
         known = self._known(load.model)
         known.frequency.begin_anew(now_s)
         known.uses_energy, known.uses_money = load.option.cost.energy_j > 0, load.option.cost.money > 0
         self._loaded.put(load.model, load.option, load.evicts, now_s)
 
     def demand(self, demands: Sequence[Demand]) -> None:
-        """The models are to be asked at these rates from now on.
+        """Change the rates at which models are to be asked.
 
         Raises:
-            CatalogError: no such model.
+            CatalogError: a model is unknown.
         """
         for demand in demands:
             self._known(demand.catalog.model).demanded_hz = demand.rate_hz
         self._rule.expect_change()
 
     def share(self, parts: Sequence[SharedPart]) -> None:
-        """Loaded variants have these parts in common: their memory counts once."""
+        """Set the parts that loaded variants have in common, whose memory counts once."""
         self._loaded.share(parts)
 
     def price(self, factor: float) -> None:
-        """The server costs so many times its usual price from now on; plans are anew where that has clearly changed."""
+        """Set the factor of the server's price; plans are made anew where it has clearly changed."""
         if abs(factor - self._planned_price) > _CLEARLY * self._planned_price:
             self._planned_price = factor
             self._rule.expect_change()
         self._situation.price = factor
 
     def spend(self, energy_j: float, money: float) -> None:
-        """Executing or loading has taken joules and dollars, as measured or as predicted."""
+        """Subtract the joules and dollars that executing or loading took, measured or predicted, from the account."""
         self.account.spend(energy_j, money)
 
     def _known(self, model: str) -> ModelState:
@@ -153,14 +155,14 @@ class Scheduler:
         return self._models[model]
 
     def _is_usable(self, model: str, option: Option, connected: bool) -> bool:
-        """Whether what is in the cache can be executed; whether it should stay there is :meth:`update`'s question."""
+        """Tell whether what is in the cache can be executed; whether it should stay is :meth:`update`'s question."""
         is_reached = connected or option.place is Place.DEVICE
         return is_reached and self._situation.offer(model, option, option).is_paid_by(self.account)
 
     def _look_up(
         self, known: ModelState, now_s: float, connected: bool, resident: Resident | None = None
     ) -> tuple[Option | None, Why]:
-        """Lines 14 to 17."""
+        """Let the rule pick an option (lines 14 to 17)."""
         if not known.reachable(connected):
             return None, Why.UNREACHABLE
         situation = self._situation

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Several models on one camera, asked at their own rates and served from catalogs."""
+"""Several models on one camera, each asked at its own rate and served from a catalog."""
 
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.budget_report import BudgetReport
@@ -19,5 +19,5 @@ __all__ = [
     "CatalogServerConfig", "CatalogsInUse", "Contact", "RequestQueue", "SplitModels", "identity_of_variant",
 ]  # fmt: skip
 
-# Importing these loads all that serves on the robot, which a server does without.
+# Not imported here: these load the robot's serving code, which a server does not need.
 __all__ += ["catalog_service", "device_models"]

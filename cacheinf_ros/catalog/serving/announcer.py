@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where models that are served say what they do: /diagnostics and the log."""
+"""How models that are served tell the user what they do: /diagnostics and the log."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 
 class Announcer(NamedTuple):
-    """Two ways to tell the user something.
+    """Tells the user something in /diagnostics or in the log.
 
     Attributes:
-        note: takes names and texts for diagnostics.
-        say: takes lines for the log.
+        note: called with a name and a text for /diagnostics.
+        say: called with a line for the log.
     """
 
     note: Callable[[str, str], None]
     say: Callable[[str], None]
 
     def of(self, model: str) -> Announcer:
-        """Announce for one model: its name goes before those of its notes."""
+        """Return an announcer for one model, whose name is put before those of its notes."""
 
         def note(name: str, text: str) -> None:
             self.note(f"{model}: {name}", text)

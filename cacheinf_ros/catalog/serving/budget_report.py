@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the node says in /diagnostics about its models and what is left of the budget."""
+"""The node's report in /diagnostics about its models and what is left of the budget."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.pipeline import Health
 
 _UNKNOWN = "n/a"
-_WINDOW = 20  # requests over which a rate is told
+_WINDOW = 20  # requests over which a rate is averaged
 
 
 class BudgetReport:
-    """Texts for :class:`Health`; may be used from several threads."""
+    """Writes models and budget to :class:`Health`; may be used from several threads."""
 
     def __init__(self, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
-        """Report nothing yet; see :meth:`follow`."""
+        """Prepare; no models are reported until :meth:`follow`."""
         self._health = health
         self._clock = clock
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -27,7 +27,7 @@ class BudgetReport:
             health.note(name, _UNKNOWN)
 
     def follow(self, models: Sequence[str]) -> None:
-        """Report about these models from now on: those that were followed go on, nothing is said of others any more."""
+        """Report about these models from now on: those that were followed go on, others disappear."""
         for gone in set(self._asked_s) - set(models):
             self._health.erase(f"{gone}: ")
             self._health.forget(gone)
@@ -39,7 +39,7 @@ class BudgetReport:
         self._asked_s = {model: self._asked_s.get(model) or deque(maxlen=_WINDOW) for model in models}
 
     def answered(self, model: str, *, variant: str = "", where: str = "", error: str = "") -> None:
-        """Count a request that has its result: by which variant and where, or why there is none."""
+        """Count a request: the variant that served it and where, or the error where it was refused."""
         asked_s = self._asked_s[model]
         asked_s.append(self._clock())
         self._counts[model, "refused" if error else "served"] += 1
@@ -52,7 +52,7 @@ class BudgetReport:
             self._health.note(f"{model}: place", where)
 
     def left(self, account: Account, horizon_s: float, used_bytes: int) -> None:
-        """Tell what is left of the budgets, for how many seconds, and what variants take of the device's memory."""
+        """Report what is left of the budgets, for how many seconds, and the device memory that variants take."""
         self._health.note("energy_left_j", f"{account.energy_j:.4g}")
         self._health.note("money_left", f"{account.money:.4g}")
         self._health.note("horizon_left_s", f"{max(0.0, horizon_s):.1f}")

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the nodes can be told about catalogs of models and their budgets."""
+"""The nodes' parameters for catalogs of models and their budgets."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _price = partial(unlisted, low=0.0, high=1e3)
 
 
 class CatalogPolicy(Enum):
-    """Where requests are served; all but the first are there to compare with."""
+    """Where requests are served; all but the first serve as baselines."""
 
     ACCURACY = "accuracy"
-    """Wherever all requests to come are served most accurately with what is left."""
+    """Wherever all requests to come are served most accurately with what is left of the budget."""
     MCDNN = "mcdnn"
-    """Wherever the most accurate variant fits the budget of one request, as MCDNN has it."""
+    """Wherever the most accurate variant fits the budget of one request, as in MCDNN."""
     SERVER_FIRST = "server_first"
-    """By the server if any variant fits the money; what sending takes is not looked at. Else split, else here."""
+    """By the server if any variant fits the money, whatever energy sending takes; else split, else on the device."""
     DEVICE_FIRST = "device_first"
     """On the device if any variant fits; else split, else by the server."""
     SERVER_ONLY = "server_only"
@@ -45,11 +45,11 @@ class CatalogPolicy(Enum):
 
     @property
     def preference(self) -> Preference:
-        """The scheduler's rule among the places that there are."""
+        """The scheduler's preference among the places that are allowed."""
         return Preference(self.value) if self.value in {p.value for p in Preference} else Preference.ACCURACY
 
     def places(self, *, use_server: bool) -> frozenset[Place]:
-        """Where requests may be served."""
+        """Return the places where requests may be served."""
         left_out: dict[CatalogPolicy, set[Place]] = {
             CatalogPolicy.SERVER_ONLY: {Place.SPLIT, Place.DEVICE},
             CatalogPolicy.DEVICE_ONLY: {Place.SPLIT, Place.CLOUD},
@@ -64,7 +64,7 @@ _MOST_CATALOGS = 64
 
 
 class CatalogFoldersConfig(Config):
-    """Where catalogs are."""
+    """The parameter that names the catalogs."""
 
     model_config = ConfigDict(validate_default=True)  # the default is ROS's, not ours
 
@@ -84,18 +84,18 @@ class CatalogFoldersConfig(Config):
 
     @property
     def loads_variants(self) -> bool:
-        """Whether variants are loaded by this node, whole or in part."""
+        """Whether this node loads variants, whole or in part."""
         return True
 
     def read(self, *, int8: bool = False, compares: bool = True) -> tuple[CatalogFolder, ...]:
-        """Read all of them.
+        """Read all catalogs.
 
         Args:
-            int8: whether variants in int8 are wanted; servers, for one, have none.
+            int8: whether to keep the variants in int8; servers, for instance, do not run them.
             compares: see :func:`read_catalog`.
 
         Raises:
-            CatalogError: one cannot be read, or two are for one model.
+            CatalogError: a catalog cannot be read, or two are for the same model.
         """
         folders = tuple(read_catalog(Path(folder).expanduser(), compares=compares) for folder in self.catalogs)
         names = [folder.file.name for folder in folders]
@@ -109,7 +109,7 @@ class CatalogFoldersConfig(Config):
 
 
 class CatalogServerConfig(CatalogFoldersConfig):
-    """What the server does for robots with catalogs."""
+    """The parameters by which a server serves robots with catalogs."""
 
     catalog_memory_mb: float = parameter(
         2000.0,
@@ -121,7 +121,7 @@ class CatalogServerConfig(CatalogFoldersConfig):
 
 
 class CatalogBudgetConfig(Config):
-    """What requests may use up, and what the server costs."""
+    """The parameters of the requests' budget and of the server's prices."""
 
     energy_budget_j: float = parameter(
         math.inf, "energy that requests may take until the horizon, J; .inf: without a limit", low=0.0, live=True
@@ -152,17 +152,17 @@ class CatalogBudgetConfig(Config):
 
     @property
     def budget(self) -> Budget:
-        """Begin a budget that counts from now on."""
+        """The budget, which counts from now on."""
         return Budget(energy_j=self.energy_budget_j, money=self.cloud_budget, horizon_s=self.budget_horizon_s)
 
     @property
     def prices(self) -> PriceConfig:
-        """What the server asks."""
+        """The server's prices."""
         return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
 
 
 class CatalogConfig(CatalogFoldersConfig):
-    """Which models are asked how often, and where."""
+    """The parameters that say which models are asked, at which rates, and where."""
 
     rates: tuple[float, ...] = parameter((1.0,), "how often each model is asked, Hz; or one rate for all", live=True)
     device_memory_mb: float = parameter(600.0, "memory for variants on this device, 10**6 bytes", low=0.0, high=1e6)
@@ -194,7 +194,7 @@ class CatalogConfig(CatalogFoldersConfig):
     @field_validator("rates", mode="before")
     @classmethod
     def _listed(cls, value: Iterable[float]) -> tuple[float, ...]:
-        return tuple(value)  # rclpy gives an array
+        return tuple(value)  # rclpy passes an array
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
@@ -209,26 +209,25 @@ class CatalogConfig(CatalogFoldersConfig):
 
     @property
     def rates_hz(self) -> tuple[float, ...]:
-        """One for each catalog."""
+        """The rate of each catalog's model, Hz."""
         return self.rates * len(self.catalogs) if len(self.rates) == 1 else self.rates
 
     @property
     def places(self) -> frozenset[Place]:
-        """Where requests may be served."""
+        """The places where requests may be served."""
         return self.policy.places(use_server=self.use_server)
 
     @property
     def loads_variants(self) -> bool:
-        """Whether requests may be served here, whole or in part."""
+        """Whether requests may be served on this device, whole or in part."""
         return not self.places.isdisjoint({Place.DEVICE, Place.SPLIT})
 
     def demands(self, folders: Iterable[CatalogFolder]) -> tuple[Demand, ...]:
-        """What the scheduler is told of the models.
+        """Return the models and their rates for the scheduler.
 
         Raises:
-            ConfigError: there is no catalog, or nobody may serve requests.
-            CatalogError: no variant of a model runs where requests may be served, or what its specialists are made from
-                cannot be read.
+            ConfigError: there is no catalog, or no place where requests may be served.
+            CatalogError: no variant of a model runs where requests may be served, or a specialist's file is unreadable.
         """
         if not self.places:
             raise ConfigError(f"policy {self.policy.value} needs a server: set server.use: true")
@@ -242,7 +241,7 @@ class CatalogConfig(CatalogFoldersConfig):
 
 
 def in_places(catalog: Catalog, places: frozenset[Place]) -> Catalog:
-    """The catalog without other places, and without variants that run nowhere else; :class:`CatalogError` if all go."""
+    """Return the catalog with these places only; raises :class:`CatalogError` where no variant is left."""
     reduced = (
         replace(variant, costs={place: cost for place, cost in variant.costs.items() if place in places})
         for variant in catalog.variants

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The scheduler's hands: from a request to its answer, by which variant, on the device or by the server, or refused."""
+"""Serves requests as the scheduler decides: by which variant, on the device or by the server, or refused."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from cacheinf_ros.energy import RequestEnergy, Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
 
-_LEAST_HORIZON_S = 1e-3  # what is left after a budget's time may be used freely
+_LEAST_HORIZON_S = 1e-3  # of a budget whose time is over, the rest may be used freely
 _LOST = "; the server had been chosen, but did not answer"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CloudAnswer(Generic[T]):
-    """What came back from the server.
+    """The outcome of a request to the server.
 
     Attributes:
-        answer: None: nothing, in time.
-        money: to be paid, dollars; for what did not come back only what was sent.
-        link_ms: on the way there and back.
+        answer: the answer; None: none came in time.
+        money: dollars to be paid; without an answer only for what was sent.
+        link_ms: time on the link, both ways.
     """
 
     answer: T | None
@@ -43,15 +43,15 @@ class Cloud(Protocol[T]):
     """The server as a place for whole frames."""
 
     def is_up(self, model: str) -> bool:
-        """Whether a model's requests are worth sending."""
+        """Tell whether a model's requests are worth sending."""
         ...
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[T]:
-        """Send a frame, and wait for its result; ``is_new``: the server has to load the variant first."""
+        """Send a frame, and wait for its result; ``is_new`` says that the server has to load the variant first."""
         ...
 
     def probe(self, model: str, view: View) -> float:
-        """Try a server that was lost, if it is time to, without waiting. Returns dollars to be paid."""
+        """Probe a lost server without waiting, if it is time to; returns dollars to be paid."""
         ...
 
 
@@ -59,24 +59,24 @@ class Split(PartitionLoader, Protocol):
     """The server as a place for parts of frames."""
 
     def is_lost(self, model: str) -> bool:
-        """Whether the model's requests had better be served without the server."""
+        """Tell whether the model's requests should be served without the server, as it is lost."""
         ...
 
     def in_the_way(self, load: Load, room_bytes: int) -> list[str]:
-        """Name models to drop for what is loaded next, given what is left of the device's memory."""
+        """Return the models to drop before this load, given what is left of the device's memory."""
         ...
 
     def take(self, took_ms: float) -> tuple[Spent, float]:
-        """Tell what was spent since the last time, in which so many ms have gone by; and dollars."""
+        """Return what was spent since the last call, in which so many ms have passed, and the dollars to be paid."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Places(Generic[T]):
-    """Where requests are served; ``split`` and ``cloud`` where there may be a server.
+    """The places where requests are served; ``split`` and ``cloud`` are None where there is no server.
 
     Attributes:
-        server_load: which share of the server's time is taken, 0 to 1, as it says; None: there is none.
+        server_load: returns the share of its time that the server is busy, 0 to 1, as it reports; None: no server.
     """
 
     device: DeviceModels
@@ -86,7 +86,7 @@ class Places(Generic[T]):
 
 
 class CatalogService(Generic[T]):
-    """Serves requests from catalogs within a budget. Not for use from several threads."""
+    """Serves requests from catalogs within a budget; not thread-safe."""
 
     def __init__(
         self,
@@ -99,26 +99,26 @@ class CatalogService(Generic[T]):
         *,
         before: CatalogService[T] | None = None,
     ) -> None:
-        """Begin the budget, or go on with what another service has left of it.
+        """Begin the budget, or continue with what another service has left of it.
 
         Args:
-            demands: the models.
-            parameters: of the node.
+            demands: the models and their rates.
+            parameters: the node's parameters.
             places: where requests may be served.
-            energy: what requests take.
-            announcer: tells the user of a new budget.
-            answer_of: makes the answer to a request; a result's outputs are overwritten after that.
-            before: the service of other models that this one takes the place of; it is not to be used any more.
+            energy: measures the energy that requests take.
+            announcer: tells the user about a new budget.
+            answer_of: makes the answer to a request; the result's outputs are overwritten afterwards.
+            before: the service, of other models, that this one replaces; it must not be used any more.
         """
         self._demands, self._parameters, self._energy = demands, parameters, energy
         self._device, self._split, self._cloud = places.device, places.split, places.cloud
         self._server_price = ServerPrice(places.server_load, announcer.note)
-        self._price = 1.0  # of the server, times the usual
+        self._price = 1.0  # factor on the server's usual price
         self._announcer, self._answer_of = announcer, answer_of
         self._view: View | None = None  # the latest
-        self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
+        self._hits: dict[str, None] = {}  # models served from the cache since the last idle time, in order
         self._loaded_as: dict[str, Why] = {}
-        # it outlives a budget
+        # the correction outlives a budget
         self._correction: CostCorrection = CostCorrection() if before is None else before._correction
         self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
         goes_on = before is not None and before._budget == self._budget
@@ -131,7 +131,7 @@ class CatalogService(Generic[T]):
 
     @property
     def left_s(self) -> float:
-        """How long the budget is still to last, seconds."""
+        """The time until the budget ends, seconds."""
         return self._ends_s - time.monotonic()
 
     @property
@@ -145,11 +145,11 @@ class CatalogService(Generic[T]):
 
     @property
     def used_bytes(self) -> int:
-        """What variants take of the device's memory."""
+        """The bytes of device memory that variants take."""
         return self._scheduler.used_bytes
 
     def follow_parameters(self) -> None:
-        """Begin anew where the budget has changed, with nothing loaded: the scheduler that knew what is, is gone."""
+        """Apply changed parameters; a new budget begins with nothing loaded, as its scheduler is new."""
         old, old_budget = self._config, self._budget
         self._config = self._parameters.get(CatalogConfig)
         self._budget = self._parameters.get(CatalogBudgetConfig).budget
@@ -168,7 +168,7 @@ class CatalogService(Generic[T]):
         """Answer a request.
 
         Raises:
-            CacheinfError: what was chosen cannot be loaded or run.
+            CacheinfError: the chosen variant cannot be loaded or run.
         """
         self._view = view
         decision = self._choose(model, connected=self._is_connected(model))
@@ -191,10 +191,10 @@ class CatalogService(Generic[T]):
         return answer
 
     def improve(self) -> None:
-        """Use the time in which no request waits: load what serves better, as the scheduler proposes after hits.
+        """Use idle time: load a better variant, as the scheduler proposes after requests served from the cache.
 
         Raises:
-            CacheinfError: it cannot be loaded.
+            CacheinfError: the variant cannot be loaded.
         """
         if self._hits:
             model = next(iter(self._hits))
@@ -256,7 +256,7 @@ class CatalogService(Generic[T]):
             load_ms = _ms_since(started)
             if was_loaded:
                 self._scheduler.share(self._device.shared_parts)
-            if was_loaded or decision.load is not None:  # only then: a meter is read from files
+            if was_loaded or decision.load is not None:  # not for every request, as reading the meter reads files
                 load_j = self._spend_computing(begun, started)
                 begun, started = self._energy.begin(), time.perf_counter()
                 if decision.load is not None:
@@ -264,14 +264,14 @@ class CatalogService(Generic[T]):
             result = self._device.run(decision.model, view)
             timed = result.after({"load": load_ms}) if decision.load else result
             answer = self._answer_of(view, replace(timed, why=why + result.why))
-            self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
-        finally:  # also what fails takes energy
+            self._device.audit(decision.model, idle=False)  # now, as it may overwrite the outputs
+        finally:  # failures take energy too
             run_j = self._spend_computing(begun, started)
         self._correction.executed(decision.model, option, run_j)
         return answer
 
     def _ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> T | None:
-        """Ask the server, and pay for it; None: it gave no answer, which is paid for as far as is known."""
+        """Ask the server and pay for it, as far as is known where it gives no answer; returns None then."""
         assert self._cloud is not None
         begun, started = self._energy.begin(), time.perf_counter()
         found = self._cloud.ask(model, variant, view, why, is_new=is_new)
@@ -287,7 +287,7 @@ class CatalogService(Generic[T]):
             return
         variant, place = load.option.variant.name, load.option.place
         if place is Place.CLOUD and self._ask(model, variant, self._view, "", is_new=True) is None:
-            return  # what the device has is still there
+            return  # the device keeps what it has loaded
         self._scheduler.apply(load, now_s)
         self._make_room(load)
         if place is not Place.CLOUD:
@@ -297,7 +297,7 @@ class CatalogService(Generic[T]):
             self._correction.loaded(model, load.option, self._spend_computing(begun, started))
 
     def _spend_computing(self, begun_j: float | None, started: float) -> float:
-        """Spend what the device did since then: all its time, but for what it waited for the server's part; J."""
+        """Spend the device's energy since ``started``, without waits for the server; returns joules."""
         took_ms = _ms_since(started)
         spent, money = self._split.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
         energy_j = self._energy.end(begun_j, took_ms, spent)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which catalogs a node serves from, while others that the user has named are still being prepared."""
+"""The catalogs that a node serves from while others, named by the user, are still being prepared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cacheinf_ros.config import C, CurrentConfigs
 
 
 class CatalogsInUse:
-    """A node's configurations, of which those about catalogs stay as they are until :meth:`take`.
+    """A node's configurations, among which those about catalogs do not change until :meth:`take`.
 
-    Rates are told by their place among the catalogs, so that they wait with these.
+    Rates belong to catalogs by their position in the list, so that they wait together with the catalogs.
     """
 
     def __init__(self, parameters: CurrentConfigs) -> None:

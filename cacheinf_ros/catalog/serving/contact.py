@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whether the server can be reached for the frames of a model, by what its sessions say."""
+"""Decides, by the state of a model's sessions, whether the server can be reached."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Contact:
-    """Follows the sessions of one model. Times are seconds of any clock that does not go back.
+    """Follows the sessions of one model; times are seconds of any monotonic clock.
 
-    A session that ends starts anew within moments where the server still runs: frames are computed here meanwhile,
-    and only when it has not come back for a while is the server taken to be lost. A variant that is then dropped
-    leaves nobody who would hear the server: it counts as lost for some time more, or a server that answers requests
-    but starts no sessions would have the model loaded over and over again.
+    A session that ends restarts within moments if the server still runs: frames are computed on the robot meanwhile,
+    and the server counts as lost only when no session has come back for a while. When the variant is then dropped,
+    nobody listens to the server any more: it counts as lost for some time longer, or a server that answers requests but
+    starts no sessions would have the model loaded over and over again.
 
     Attributes:
-        patience_s: for the first session: the server has to load the model.
-        grace_s: for one that comes after another.
-        pause_s: for which the server stays lost when nobody listens any more.
+        patience_s: time allowed for the first session, as the server has to load the model.
+        grace_s: time allowed for a session that follows another.
+        pause_s: time for which the server stays lost when nobody listens any more.
     """
 
     patience_s: float
@@ -29,14 +29,15 @@ class Contact:
     _lost_until_s: float | None = None
 
     def begin(self) -> None:
-        """There will be sessions again; none has started yet."""
+        """Expect sessions again, of which none has started yet."""
         self._was_up, self._down_s = False, None
 
     def is_lost(self, complaint: str | None, now_s: float) -> bool:
-        """Whether the server is lost.
+        """Tell whether the server is lost.
 
         Args:
-            complaint: why there is no session; empty: there is one; None: none is wanted.
+            complaint: why there is no session; empty: there is one; None: no session is wanted.
+            now_s: the present time.
         """
         if complaint == "":
             self._was_up, self._down_s, self._lost_until_s = True, None, None

@@ -32,12 +32,12 @@ from cacheinf_ros.pipeline.map_producer import MapProducer
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
-    """An image that models are asked about.
+    """An image about which models are asked.
 
     Attributes:
         image: uint8 [height, width, 3], BGR; the same object for all models.
-        stamp_ns: of it.
-        header: of its message, for a server that it is sent to.
+        stamp_ns: time stamp of the image.
+        header: header of the image's message, for sending the image to a server.
     """
 
     image: NDArray[np.uint8]
@@ -46,25 +46,25 @@ class View:
 
 
 class PartitionLoader(Protocol):
-    """Loads variants whose frames are shared with a server."""
+    """Loads variants whose frames are partitioned between the device and a server."""
 
     def load(
         self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
     ) -> CachedModel:
-        """Compile a variant of a model, and greet the server for it from now on."""
+        """Compile a variant of a model, and offer it to the server from now on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A variant that can run."""
+    """A variant that is loaded and can run."""
 
     variant: str
     cached: CachedModel
 
 
 class DeviceModels:
-    """Runs what was loaded. Not for use from several threads."""
+    """Loads and runs variants on the device; not thread-safe."""
 
     def __init__(
         self,
@@ -77,10 +77,11 @@ class DeviceModels:
         """Prepare; nothing is loaded yet.
 
         Args:
-            folders: of all models.
-            parameters: of the node, for matching and engines.
-            split: loads variants that are to be split; None: none is.
-            rules: for specialists.
+            folders: the catalogs of all models.
+            announcer: tells the user what the models do.
+            parameters: the node's parameters, for matching and engines.
+            split: loads variants that are to be split; None: none is split.
+            rules: rules for specialists.
         """
         self._announcer, self._split, self._rules = announcer, split, rules
         self._folders = {folder.file.name: folder for folder in folders}
@@ -90,21 +91,21 @@ class DeviceModels:
         self._matched: View | None = None
 
     def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> bool:
-        """Have a variant ready in place of the one that the model had; does nothing where it is.
+        """Load a variant in place of the model's current one; does nothing where it is loaded already.
 
         Args:
-            place: the device, or split between it and the server.
+            place: on the device, or split between it and the server.
 
         Returns:
-            whether anything had to be loaded.
+            Whether anything had to be loaded.
 
         Raises:
-            CatalogError: its weights are missing or changed.
+            CatalogError: the variant's weights are missing or changed.
         """
         loaded = self._loaded.get(model)
         if loaded is not None and loaded.variant == variant and loaded.cached.share(wanted=place is Place.SPLIT):
             return False
-        self.drop(model)  # first: there may be no memory for both
+        self.drop(model)  # drop first, as there may be no memory for both
         announcer, folder, config = self._announcer.of(model), self._folders[model], self._parameters.get(EngineConfig)
         network = folder.network(variant)
         if place is Place.SPLIT:
@@ -117,7 +118,7 @@ class DeviceModels:
         return True
 
     def computed_with(self, model: str) -> tuple[str, ...]:
-        """The other models whose results come with this one's."""
+        """Return the other models whose results are computed together with this one's."""
         loaded = self._loaded.get(model)
         if loaded is None or not isinstance(loaded.cached, MemberCache):
             return ()
@@ -125,7 +126,7 @@ class DeviceModels:
 
     @property
     def shared_parts(self) -> tuple[SharedPart, ...]:
-        """What loaded variants have in common; of the parts that only some of a group share, the mean counts."""
+        """The operators that loaded variants share; their size is a group's mean, as some share less."""
         return tuple(
             SharedPart(
                 variants={model: self._loaded[model].variant for model in group.members},
@@ -136,7 +137,7 @@ class DeviceModels:
         )
 
     def regroup(self) -> None:
-        """Models are asked at other rates now: what is shared at rates that differ is dropped."""
+        """Drop models that share operators but are now asked at different rates."""
         for group in self._groups:
             if len({self._rate_of(model) for model in group.members}) > 1:
                 for model in group.members:
@@ -165,31 +166,31 @@ class DeviceModels:
         return dict(zip(self._folders, self._parameters.get(CatalogConfig).rates_hz, strict=True))[model]
 
     def drop(self, model: str) -> None:
-        """Free what the model has loaded, if anything."""
+        """Free what is loaded for a model, if anything."""
         loaded = self._loaded.pop(model, None)
         if loaded is not None:
             loaded.cached.close()
 
     def drop_all(self) -> None:
-        """Free everything."""
+        """Free everything that is loaded."""
         for model in tuple(self._loaded):
             self.drop(model)
 
     def measured_loss(self, model: str) -> Loss | None:
-        """What bounded mode's answers of a model lost in the last burst; None: nothing was measured."""
+        """Return the loss that bounded mode measured for a model in the last burst; None: none was measured."""
         loaded = self._loaded.get(model)
         promised = None if loaded is None else loaded.cached.runner.promised
         return None if promised is None else promised.measured
 
     def forget(self) -> None:
-        """Match and compute the next frame as the first one."""
+        """Forget earlier frames: the next one is matched and computed as the first."""
         self._producer = MapProducer(self._parameters.get(MatchingConfig))
         self._matched = None
         for loaded in self._loaded.values():
             loaded.cached.forget_from(0)
 
     def run(self, model: str, view: View) -> FrameResult:
-        """Run what the model has loaded; an image is matched for the first model that is asked about it.
+        """Run the model's loaded variant; an image is matched only for the first model that is asked about it.
 
         Raises:
             CacheinfError: the image cannot be matched or run.
@@ -199,19 +200,19 @@ class DeviceModels:
         match_ms = self._match(view, config)
         result = loaded.cached.run(view.image, view.stamp_ns, config)
         engine = result.engine
-        is_whole = "compute" in engine.stage_ms and engine.tells_savings  # not a specialist alone
+        is_whole = "compute" in engine.stage_ms and engine.tells_savings  # a specialist alone has no such stage
         if match_ms and is_whole and self._is_heaviest(loaded):
             self._producer.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
         timed = result.after({"match": match_ms})
         return replace(timed, model=model, variant=result.variant or loaded.variant)
 
     def audit(self, model: str, *, idle: bool) -> None:
-        """Check bounded mode's promise, where it is due."""
+        """Check the model's loss against bounded mode's promise, where a check is due."""
         if model in self._loaded:
             self._loaded[model].cached.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
-        """What it took, in milliseconds; 0 where it had been done."""
+        """Match an image, unless that was done before; returns the milliseconds it took, 0 where none."""
         if config.mode is Mode.DENSE or view is self._matched:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
@@ -226,5 +227,5 @@ class DeviceModels:
         return update.matching_ms
 
     def _is_heaviest(self, loaded: _Loaded) -> bool:
-        """It alone teaches the choice of matchers: frames of several networks side by side would confuse it."""
+        """Tell whether this is the heaviest network; it alone teaches the choice of matchers, to be consistent."""
         return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What specialists before a variant are made from, and the thread that makes them beside the frames."""
+"""What the specialists before a variant are made from, and the thread that makes them while frames are served."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from cacheinf_ros.pipeline import guarded
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpecialistSource:
-    """What specialists before one variant are made from.
+    """What the specialists before one variant are made from.
 
     Attributes:
-        catalog: that the variant is from.
-        folder: trunks and samples beside it.
-        variant: its name.
+        catalog: the variant's catalog.
+        folder: the trunks and training sets in the catalog's folder.
+        variant: the variant's name.
     """
 
     catalog: CatalogFolder
@@ -36,25 +36,25 @@ class SpecialistSource:
 
     @classmethod
     def of(cls, catalog: CatalogFolder, variant: str) -> SpecialistSource | None:
-        """Read what it says; None where the catalog has nothing that specialists are made from.
+        """Read specialise.yaml; returns None where the catalog was built without specialists.
 
-        Whether files are those that were written is seen when a specialist is made, in that thread.
+        The hashes of the training sets are checked only when a specialist is made, in its thread.
 
         Raises:
-            CatalogError: it cannot be read.
+            CatalogError: the file cannot be read.
         """
         folder = read_specialise(catalog, compares=False)
         return None if folder is None else cls(catalog=catalog, folder=folder, variant=variant)
 
     def new_specialiser(self, rules: SkewRules) -> Specialiser:
-        """Look for the skews that are worth a specialist before this variant."""
+        """Make a specialiser that looks for the skews worth a specialist before this variant."""
         return Specialiser(self.folder.file.classes, self.folder.pairs_for(self.variant), rules)
 
     def trunks(self, network: Model) -> dict[str, Model]:
-        """Load the small trunks, which are the original's own.
+        """Load the small trunks, which are cut from the original.
 
         Args:
-            network: of the variant: if that is the original, it need not be loaded.
+            network: the variant's network; if it is the original, nothing needs to be loaded.
 
         Raises:
             CacheinfError: the original cannot be loaded.
@@ -64,34 +64,34 @@ class SpecialistSource:
 
 
 class SpecialistThread:
-    """Makes one specialist, at low priority.
+    """Makes one specialist in a thread of low priority.
 
     Attributes:
-        dominance: what the specialist is for.
-        outcome: None: not yet there, or cancelled.
+        dominance: the skew that the specialist is for.
+        outcome: the outcome; None: the thread still runs, or was cancelled.
     """
 
     def __init__(self, dominance: Dominance, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
-        """Start; ``work`` is told by its argument whether it is cancelled."""
+        """Start the thread; ``work`` is passed a function that tells whether the thread is cancelled."""
         self.dominance = dominance
         self.outcome: Made | Rejected | None = None
         self._cancelled = threading.Event()
-        self._threads = torch.get_num_threads()  # in the new thread it would be what another one has set last
+        self._threads = torch.get_num_threads()  # read here: the new thread would see what any thread has set last
         threading.Thread(target=self._run, args=(work,), name="specialising", daemon=True).start()
 
     def cancel(self) -> None:
-        """Stop soon, without an outcome; nobody waits for it."""
+        """Make the thread stop soon, without an outcome; does not wait for it."""
         self._cancelled.set()
 
     def _run(self, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
         with guarded("a specialist") as failure:
             lower_priority()
-            torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames by far
+            torch.set_num_threads(1)  # here: so small a problem is slower with more, especially beside frames
             try:
                 self.outcome = work(self._cancelled.is_set)
             except (CacheinfError, RuntimeError, ValueError, MemoryError) as error:
                 self.outcome = Rejected(why=f"it could not be made: {error}")
             finally:
-                torch.set_num_threads(self._threads)  # threads that start later begin with the last number set
-        if failure:  # without an outcome it would be waited for, and then made again, for ever
+                torch.set_num_threads(self._threads)  # threads that start later inherit the number set last
+        if failure:  # without an outcome the caller would wait for ever
             self.outcome = Rejected(why=f"it could not be made: {failure.reason}")

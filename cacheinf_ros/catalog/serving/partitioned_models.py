@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The models that a server computes, wholly or in part: its own and variants from catalogs, found by their hashes."""
+"""The models that a server computes, whole or in part: its own and variants from catalogs, found by their hashes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cacheinf_ros.offload import Identity
 
 
 def identity_of_variant(folder: CatalogFolder, name: str) -> Identity:
-    """What a robot that does not load a variant itself asks a server for it with.
+    """Return the identity by which a robot that does not load a variant itself asks a server for it.
 
     Raises:
-        CatalogError: there is no such variant.
+        CatalogError: the catalog has no such variant.
         ModelError: the card of the catalog's original cannot be read.
     """
     return Identity.stated(f"{folder.file.name}/{name}", folder.entry(name).graph, folder.cards[0])
 
 
 class SplitModels:
-    """Finds models by the hash of graph, weights and preparation. Variants are loaded when asked for, and not kept."""
+    """Finds models by the hash of graph, weights and preparation; variants are loaded on each request, and not kept."""
 
     def __init__(self, own: Model, folders: Iterable[CatalogFolder]) -> None:
-        """Prepare; no variant is loaded: catalogs say the hashes of their graphs.
+        """Prepare; no variant is loaded, as catalogs state the hashes of their graphs.
 
         Raises:
             ModelError: the card of a catalog's original cannot be read.
@@ -34,7 +34,7 @@ class SplitModels:
         self.offer(folders)
 
     def offer(self, folders: Iterable[CatalogFolder]) -> None:
-        """Have variants of these catalogs found from now on, and of no others; while other threads look for some.
+        """Offer the variants of these catalogs, and no others, from now on; thread-safe with respect to :meth:`find`.
 
         Raises:
             ModelError: the card of a catalog's original cannot be read; then nothing has changed.
@@ -44,26 +44,26 @@ class SplitModels:
         for folder in folders:
             names.append(folder.file.name)
             for card in folder.cards:
-                for entry in (each for each in folder.file.variants if not each.int8):  # these run on devices alone
+                for entry in (each for each in folder.file.variants if not each.int8):  # int8 is for devices alone
                     network = Identity.stated(entry.name, entry.graph, card).network
                     variants.setdefault(network, (folder, entry.name))
         self._variants, self._names = variants, names
 
     def is_own(self, model: Model) -> bool:
-        """Whether a model is the server's own."""
+        """Tell whether a model is the server's own."""
         return model is self._own
 
     def find(self, asked: Identity, *, prepares: bool = True) -> Model:
-        """The model with this hash; loaded, which takes its time, unless it is the server's own.
+        """Return the model with this hash; a variant is loaded, which takes time, unlike the server's own model.
 
         Args:
-            asked: for which model.
+            asked: the identity of the wanted model.
             prepares: whether the robot prepares images, so that its card must be the model's; where the server does,
-                any card will do that is possible by the catalog.
+                any card is accepted that the catalog allows.
 
         Raises:
-            MessageError: there is none.
-            CatalogError: its weights are missing or changed.
+            MessageError: there is no such model.
+            CatalogError: the variant's weights are missing or changed.
         """
         if asked.network == self._own_network:
             return self._own
@@ -73,7 +73,7 @@ class SplitModels:
             model = folder.network(name)
             if (
                 not prepares or Identity.of(model).network == asked.network
-            ):  # the hash may have been of another of the cards
+            ):  # the hash may belong to another of the cards
                 return model
         also = f" and has catalogs of {', '.join(self._names)}" if self._names else ""
         raise MessageError(

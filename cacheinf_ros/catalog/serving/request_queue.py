@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which model is asked next: each at its own rate, on the latest image.
+"""Decides which model is asked next: each at its own rate, about the latest image.
 
-No ROS and no thread in here, and the clock is an argument.
+It uses neither ROS nor threads, and the clock is an argument.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NS_PER_S = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[T]):
-    """A request.
+    """A request to a model.
 
     Attributes:
-        model: that is asked.
-        frame: about which.
+        model: the model that is asked.
+        frame: the image that it is asked about.
     """
 
     model: str
@@ -32,14 +32,14 @@ class Asked(Generic[T]):
 
 @dataclass(slots=True)
 class _Model:
-    """Notes when a model was to be asked last, by its rate, and the number of the image that it was asked about."""
+    """When a model was last due by its rate, and the number of the image that it was last asked about."""
 
     asked_ns: int | None = None
     image: int = 0
 
 
 class RequestQueue(Generic[T]):
-    """An inbox of images from which requests are taken; a model is not asked twice about one image."""
+    """A queue from images to requests; a model is not asked twice about one image."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class RequestQueue(Generic[T]):
         clock: Callable[[], int] = time.monotonic_ns,
         together: Callable[[str], Sequence[str]] = lambda model: (),
     ) -> None:
-        """Prepare.
+        """Begin without an image.
 
         Args:
-            models: that are asked.
-            rates_hz: of each, at present.
-            together: models that had better be asked about the same image as this one, of the same rate.
-            clock: says nanoseconds, as ``now_ns`` of :meth:`take`.
+            models: the models to ask.
+            rates_hz: returns the present rate of each model.
+            together: returns the models, of the same rate, that should be asked about the same image as this one.
+            clock: returns nanoseconds, as ``now_ns`` of :meth:`take`.
         """
         self._models = {name: _Model() for name in models}
         self._rates_hz = rates_hz
@@ -62,18 +62,18 @@ class RequestQueue(Generic[T]):
         self._together = together
         self._promised: deque[Asked[T]] = deque()
         self._frame: T | None = None
-        self._image = 0  # its number
+        self._image = 0  # number of the latest image
         self._was_taken = False
         self.dropped = 0
-        """Images that no model was asked about."""
+        """The number of images that no model was asked about."""
 
     def put(self, frame: T) -> None:
-        """An image; it takes the place of the one before it."""
+        """Put an image in, in place of the one before it."""
         self.dropped += self._frame is not None and not self._was_taken
         self._frame, self._image, self._was_taken = frame, self._image + 1, False
 
     def take(self, now_ns: int) -> Asked[T] | None:
-        """The request that is due, and has been for the longest time, if any."""
+        """Return the request that has been due for the longest time, or None."""
         if self._promised:
             return self._promised.popleft()
         due = [(since_ns, name) for name, since_ns in self._due().items() if since_ns <= now_ns]
@@ -81,7 +81,7 @@ class RequestQueue(Generic[T]):
             return None
         since_ns, name = min(due)
         model = self._models[name]
-        # the rhythm is kept, but what could not be asked in time is not asked later
+        # requests keep their rhythm, but those that were missed are not made up for
         is_late = model.asked_ns is None or now_ns - since_ns >= self._periods_ns()[name]
         model.asked_ns = now_ns if is_late else since_ns
         model.image, self._was_taken = self._image, True
@@ -94,12 +94,12 @@ class RequestQueue(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many requests are due."""
+        """The number of requests that are due."""
         now_ns = self._clock()
         return len(self._promised) + sum(since_ns <= now_ns for since_ns in self._due().values())
 
     def deadline_ns(self) -> int | None:
-        """When the next request is due, were no image to come."""
+        """Return when the next request is due if no image comes before; None: never."""
         if self._promised:
             return 0
         return min(self._due().values(), default=None)
@@ -113,7 +113,7 @@ class RequestQueue(Generic[T]):
             model.image = self._image
 
     def _due(self) -> dict[str, int]:
-        """Since when, or from when on, of the models that have not been asked about the latest image."""
+        """Return the due time of each model that has not been asked about the latest image."""
         periods = self._periods_ns()
         return {
             name: 0 if model.asked_ns is None else model.asked_ns + periods[name]

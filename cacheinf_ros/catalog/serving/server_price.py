@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the server costs at present, by what it says of its load."""
+"""The present price of the server, by the load that it reports."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from cacheinf_ros.catalog.scheduling import price_factor
 
 
 class ServerPrice:
-    """Follows the load that servers tell."""
+    """Computes the server's price from its load, and reports it in diagnostics."""
 
     def __init__(self, load: Callable[[], float] | None, note: Callable[[str, str], None]) -> None:
-        """Prepare.
+        """Prepare; nothing is reported yet.
 
         Args:
-            load: which share of the server's time is taken, 0 to 1; None: there is no server.
-            note: takes names and texts for diagnostics.
+            load: returns the share of its time that the server is busy, 0 to 1; None: there is no server.
+            note: called with a name and a text for diagnostics.
         """
         self._load = load
         self._note = note
-        self._told: tuple[float, float] | None = None  # load and factor, in diagnostics
+        self._told: tuple[float, float] | None = None  # load and factor that were reported last
 
     def factor(self, most: float) -> float:
-        """How many times its usual price the server costs, at most so many."""
+        """Return the factor on the server's usual price, at most ``most``."""
         if self._load is None:
             return 1.0
         load = self._load()

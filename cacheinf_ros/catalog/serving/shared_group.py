@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Variants of several models that begin alike, run as one network: MCDNN, section 5.2.2."""
+"""Variants of several models with a common beginning, run as one network: MCDNN, section 5.2.2."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cacheinf_ros.pipeline.runner import Runner
 
 
 class Group:
-    """Models that are asked at one rate and begin alike. Not for use from several threads.
+    """Models that are asked at the same rate and have a common beginning; not thread-safe.
 
-    They become one network, made when it is first needed after a model has come or gone.
+    They are merged into one network when it is first needed after a model has joined or left.
     """
 
     def __init__(self, config: Callable[[], EngineConfig], announcer: Announcer) -> None:
@@ -30,46 +30,46 @@ class Group:
         self._members: dict[str, MemberCache] = {}
         self._shared: SharedModel | None = None
         self._cached: CachedModel | None = None
-        self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and what all said of it
-        self._asked: set[str] = set()  # about it
+        self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and the result for all
+        self._asked: set[str] = set()  # models that were asked about the latest image
         self._added: MapUpdate | None = None
 
     @property
     def cached(self) -> CachedModel | None:
-        """The network of all as it is now; None: it is still to be made."""
+        """The merged network with its cache; None: it is still to be made."""
         return self._cached
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The models' names."""
+        """The names of the models."""
         return tuple(self._members)
 
     @property
     def saved_bytes(self) -> int:
-        """What the members' weights take less than apart."""
+        """The bytes of weights that the members save by sharing."""
         if self._shared is None:
             return 0
         apart = sum(weight_bytes(member.network.graph) for member in self._members.values())
         return apart - weight_bytes(self._shared.model.graph)
 
     def admits(self, network: Model) -> bool:
-        """Whether a network has leading operators in common with those that are there."""
+        """Tell whether a network has leading operators in common with each member."""
         return not any(obstacle(member.network, network) for member in self._members.values())
 
     def join(self, model: str, network: Model) -> MemberCache:
-        """A network for a model; :meth:`prepare` makes it ready."""
+        """Add a model with its network; :meth:`prepare` makes the group ready."""
         member = self._members[model] = MemberCache(self, model, network)
         self._cached = None
         return member
 
     def leave(self, model: str) -> None:
-        """The model is not wanted any more."""
+        """Remove a model."""
         self._members.pop(model, None)
         self._cached = None
         self._announcer.of(model).note("shares", "n/a")
 
     def prepare(self) -> CachedModel:
-        """The network of all, made anew where models have changed."""
+        """Return the merged network with its cache, made anew where members have changed."""
         if self._cached is None:
             self._latest, self._shared = None, self._merged()
             network = self._shared.model if self._shared else next(iter(self._members.values())).network
@@ -89,14 +89,14 @@ class Group:
         return shared
 
     def run(self, model: str, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """What one model says of a frame; all are computed for the first that is asked about it."""
+        """Return one model's result for a frame; all are computed for the first model that is asked about it."""
         cached = self.prepare()
         if self._shared is None:
             return cached.run(image, stamp_ns, config)
         if self._latest is None or self._latest[0] is not image or model in self._asked:
             self._latest, self._asked = None, set()
             computed = cached.run(image, stamp_ns, config)
-            # copies: an audit may overwrite them
+            # copied, as an audit may overwrite them
             kept = {name: value.copy() for name, value in computed.engine.outputs.items()}
             self._latest = image, replace(computed, engine=replace(computed.engine, outputs=kept))
         result, is_new = self._latest[1], not self._asked
@@ -110,7 +110,7 @@ class Group:
         return replace(own, engine=free, why="; computed with the other models that begin alike")
 
     def add(self, update: MapUpdate) -> None:
-        """The map of a frame, which each of the models may bring."""
+        """Add the map update of a frame; further calls with the same update, by other members, do nothing."""
         cached = self.prepare()
         if update is not self._added:
             self._added = update
@@ -122,11 +122,11 @@ class Group:
 
 
 class MemberCache(CachedModel):
-    """One model of a group.
+    """One model of a group, as a cached model.
 
     Attributes:
-        group: that it is of.
-        network: of the model.
+        group: the group that the model belongs to.
+        network: the model's own network.
     """
 
     def __init__(self, group: Group, model: str, network: Model) -> None:
@@ -135,24 +135,24 @@ class MemberCache(CachedModel):
 
     @property
     def runner(self) -> Runner:
-        """What runs all models of the group."""
+        """The runner of the group's merged network."""
         return self.group.prepare().runner
 
     def add(self, update: MapUpdate) -> None:
-        """See :meth:`Group.add`."""
+        """Implement :meth:`CachedModel.add`; see :meth:`Group.add`."""
         self.group.add(update)
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """See :meth:`Group.run`."""
+        """Implement :meth:`CachedModel.run`; see :meth:`Group.run`."""
         return self.group.run(self._model, image, stamp_ns, config)
 
     def forget_from(self, stamp_ns: int) -> None:
-        """Time went back: what is cached belongs to frames of before."""
+        """Forget cached frames from this time on, as time went back."""
         if self.group.cached is not None:
             self.group.cached.forget_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
-        """Check bounded mode's promise, of all models together."""
+        """Check the group's loss against bounded mode's promise, where a check is due."""
         if self.group.cached is not None:
             self.group.cached.audit_if_due(idle=idle)
 
@@ -166,5 +166,5 @@ def _named(network: Model, model: str) -> Model:
 
 
 def group_for(network: Model, groups: Iterable[Group]) -> Group | None:
-    """The first group that a network may join, if there is one."""
+    """Return the first group that a network may join, or None."""
     return next((group for group in groups if group.members and group.admits(network)), None)

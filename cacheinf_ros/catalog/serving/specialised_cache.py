@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A specialist before a variant on the device while few classes dominate its results: MCDNN, section 5.2.1."""
+"""A specialist that answers before a variant on the device while few classes dominate: MCDNN, section 5.2.1."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.runner import Runner
 
 SPECIALIST = "specialist"
-"""After the name of a variant, "original@specialist": it did not run, a specialist answered before it."""
+"""The suffix, as in "original@specialist", of a variant that did not run as a specialist answered before it."""
 
 _NOTHING = "n/a"
 _NS_PER_S = 1e9
@@ -43,14 +43,14 @@ _NS_PER_S = 1e9
 def specialised_cache(
     network: Model, source: SpecialistSource, parameters: CurrentConfigs, announcer: Announcer, rules: SkewRules
 ) -> SpecialisedCache | None:
-    """Give a variant a cache and specialists; None where no small trunk is faster, or it is in int8.
+    """Give a variant a cache and specialists; returns None for int8, or where no small trunk is faster.
 
     Args:
-        network: of the variant.
-        source: what specialists are made from.
-        parameters: of the node.
-        announcer: of the model.
-        rules: when a skew counts as one.
+        network: the variant's network.
+        source: what its specialists are made from.
+        parameters: the node's parameters.
+        announcer: the model's announcer.
+        rules: rules by which a skew begins and ends.
     """
     if not source.folder.pairs_for(source.variant):
         why = "is as fast as any small trunk" if network.scales is None else "is computed in int8"
@@ -62,14 +62,14 @@ def specialised_cache(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Small:
-    """A small trunk that can run, and where it ends."""
+    """A small trunk that can run, and the tensor where it ends."""
 
     tensor: str
     cached: CachedModel
 
 
 class SpecialisedCache(CachedModel):
-    """A variant of a classifier. Not for use from several threads; one of its own makes specialists."""
+    """A cached classifier with specialists, which a thread of its own makes; not thread-safe."""
 
     def __init__(
         self,
@@ -92,15 +92,16 @@ class SpecialisedCache(CachedModel):
         self._tell()
 
     def add(self, link: MapUpdate) -> None:
-        """The map of a frame that model and specialist may be shown."""
+        """Add the map update of a frame to the variant's cache and the specialist's."""
         super().add(link)
         if self._small is not None:
             self._small.cached.add(link)
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """Run a frame; the specialist goes first, if there is one.
+        """Run a frame, with the specialist first, if there is one.
 
-        Its answer has the model's outputs, and ``variant`` says that it is its; of all others ``variant`` is empty.
+        A specialist's answer has the model's outputs, and :data:`SPECIALIST` in ``variant``, which is empty for other
+        answers.
         """
         run_whole = super().run
         self._follow_parameter()
@@ -129,19 +130,19 @@ class SpecialisedCache(CachedModel):
         return self._result(verdict, small_ran, whole_ran, (image.shape[0], image.shape[1]))
 
     def forget_from(self, stamp_ns: int) -> None:
-        """Time went back: what is cached belongs to frames of before."""
+        """Forget cached frames from this time on, as time went back."""
         super().forget_from(stamp_ns)
         if self._small is not None:
             self._small.cached.forget_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
-        """Check bounded mode's promise, of model and small trunk."""
+        """Check the losses of variant and small trunk against bounded mode's promise, where due."""
         super().audit_if_due(idle=idle)
         if self._small is not None:
             self._small.cached.audit_if_due(idle=idle)
 
     def close(self) -> None:
-        """Nothing is made for it any more."""
+        """Stop making specialists, and clear the diagnostics."""
         self._end(f"{self._source.variant} is not loaded any more")
         for name in ("specialising", "specialist_classes", "specialist_passed"):
             self._announcer.note(name, _NOTHING)
@@ -164,7 +165,7 @@ class SpecialisedCache(CachedModel):
 
     def _prepare(self, dominance: Dominance) -> None:
         try:
-            if not self._trunks:  # in this thread: two networks cannot be exported at the same time
+            if not self._trunks:  # in this thread, as two networks cannot be exported at the same time
                 self._trunks = self._source.trunks(self.runner.engine.model)
         except CacheinfError as error:
             self._refuse(dominance, f"the original cannot be loaded: {error}")
@@ -199,9 +200,9 @@ class SpecialisedCache(CachedModel):
             )
 
     def _prepare_small(self, tensor: str) -> None:
-        """In the thread that runs it: its kernels' threads would inherit the other one's low priority."""
+        """Load a trunk in the thread that runs it: its kernel threads would inherit a low priority."""
         if self._small is None or self._small.tensor != tensor:
-            self._small = None  # first: there may be no memory for both
+            self._small = None  # drop first, as there may be no memory for both
             config = self._parameters.get(EngineConfig)
             runner = Runner(
                 self._trunks[tensor], config, lambda name, text: self._announcer.note(f"specialist {name}", text)
@@ -209,7 +210,7 @@ class SpecialisedCache(CachedModel):
             self._small = _Small(tensor=tensor, cached=CachedModel(runner))
 
     def _end(self, why: str) -> None:
-        """No specialist from now on, and none is being made."""
+        """Withdraw the specialist, and cancel one that is being made."""
         making, in_use = self._making, self._in_use
         self._making = self._in_use = None
         if making is not None:

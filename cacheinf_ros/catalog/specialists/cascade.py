@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who answers a frame: a specialist where it is sure, else the generic model (MCDNN's cascade, section 5.2.1)."""
+"""The cascade of a specialist, which answers where it is confident, and the generic model (MCDNN, section 5.2.1)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Verdict:
     """The answer to one frame.
 
     Attributes:
-        class_id: of the generic model's classes.
-        answered: by whom.
-        logits: float32 [1, classes], the specialist's, where it answered alone; None: the generic model ran, and its
+        class_id: the answer, one of the generic model's classes.
+        answered: who answered.
+        logits: the specialist's, float32 [1, classes], where it answered alone; None: the generic model ran, and its
             outputs are the answer.
     """
 
@@ -36,13 +36,13 @@ def cascade(
     *,
     audit: bool = False,
 ) -> Verdict:
-    """Ask those that must be asked, each once at most, the specialist first.
+    """Run the specialist first, then the generic model where it is needed; each at most once.
 
     Args:
-        specialist: None: there is none, the generic model answers.
-        small: runs the specialist's trunk on the frame and gives its features, float32 [channels].
-        generic: runs the generic model and gives its class.
-        audit: ask the generic model too, whatever the specialist says.
+        specialist: the specialist; None: there is none, and the generic model answers.
+        small: runs the specialist's trunk on the frame and returns its features, float32 [channels].
+        generic: runs the generic model and returns its class.
+        audit: run the generic model too, whatever the specialist says.
     """
     if specialist is None:
         return Verdict(class_id=generic(), answered=Answered.GENERIC)
@@ -56,10 +56,10 @@ def cascade(
 
 
 def class_output(model: Model) -> str:
-    """The name of a classifier's output.
+    """Return the name of a classifier's output.
 
     Raises:
-        CatalogError: it does not give one vector of classes.
+        CatalogError: the model does not have one vector of classes as its output.
     """
     outputs = model.graph.outputs
     if len(outputs) != 1 or len(model.graph.tensors[outputs[0][1]].shape) != 2:

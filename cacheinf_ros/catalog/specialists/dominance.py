@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which classes dominate a stream (MCDNN, section 5.2.1).
+"""Detection of the classes that dominate a stream (MCDNN, section 5.2.1).
 
 A stream is n,p-dominated where its n most frequent classes make up at least a share p of the recent results. The pairs
-are the paper's; that the most specific one is looked for first, and what ends it, is ours.
+are the paper's; to look for the most specific one first, and the rules that end a dominance, are ours.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-_TOLERANCE = 1e-9  # 27 of 30 are 0.9
+_TOLERANCE = 1e-9  # rounding: 27 of 30 count as 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """How strong a skew is.
+    """The parameters n and p of a dominance.
 
     Attributes:
-        n: classes.
-        p: share of the results that they make up, at least.
+        n: number of classes.
+        p: least share of the results that they make up.
     """
 
     n: int
@@ -29,17 +29,17 @@ class Pair:
 
 
 PAIRS = tuple(Pair(n=n, p=p) for n, p in product((7, 14, 21), (0.95, 0.9, 0.8, 0.7, 0.6)))
-"""The most specific first: fewest classes, then the largest share."""
+"""The pairs to look for, the most specific first: fewest classes, then the largest share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dominance:
-    """The classes that dominate.
+    """The classes that dominate a stream.
 
     Attributes:
-        pair: that holds.
-        classes: the n most frequent ones (fewer where fewer were seen), the most frequent first.
-        shares: of the recent results, by class.
+        pair: the parameters for which the stream is dominated.
+        classes: the n most frequent classes (fewer where fewer were seen), the most frequent first.
+        shares: for each of the classes, its share of the recent results.
     """
 
     pair: Pair
@@ -48,17 +48,17 @@ class Dominance:
 
     @property
     def share(self) -> float:
-        """The share that all these classes together have of the recent results."""
+        """The share of the recent results that all these classes make up together."""
         return sum(self.shares)
 
 
 def find_dominance(counts: Mapping[int, int], classes: int, pairs: Sequence[Pair] = PAIRS) -> Dominance | None:
-    """The first of the pairs that holds.
+    """Return the dominance by the first of the pairs that holds, or None.
 
     Args:
         counts: how often each class was recently seen.
-        classes: of the model; a skew to all of them is none.
-        pairs: those to look for, in this order.
+        classes: number of the model's classes; n must be smaller.
+        pairs: the pairs to look for, in this order.
     """
     total = sum(counts.values())
     if not total:
@@ -72,7 +72,7 @@ def find_dominance(counts: Mapping[int, int], classes: int, pairs: Sequence[Pair
 
 
 class ClassWindow:
-    """Counts the classes of the results of the last seconds, each in constant time."""
+    """Counts the classes of the last seconds' results, each in constant time."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
@@ -84,11 +84,11 @@ class ClassWindow:
 
     @property
     def span_s(self) -> float:
-        """How much time lies between the first counted result and the last."""
+        """The time between the first counted result and the last."""
         return self._seen[-1][0] - self._seen[0][0] if self._seen else 0.0
 
     def add(self, class_id: int, now_s: float) -> None:
-        """Count a result; where time went back, the stream began anew and so does the window."""
+        """Count a result; where time went back, the stream has restarted, and the window is cleared first."""
         if self._seen and now_s < self._seen[-1][0]:
             self.clear()
         self._seen.append((now_s, class_id))
@@ -102,5 +102,5 @@ class ClassWindow:
         self.counts.clear()
 
     def share(self, classes: Collection[int]) -> float:
-        """The share of results that are of these classes; 1 without results."""
+        """Return the share of results that are of these classes; 1 without results."""
         return sum(self.counts[c] for c in classes) / len(self._seen) if self._seen else 1.0

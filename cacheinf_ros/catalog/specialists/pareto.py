@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which specialised variants are ever worth having, found ahead of time: MCDNN's winnowing, section 5.2.1.
+"""Selection, ahead of time, of the specialised variants that are ever worth having: MCDNN, section 5.2.1.
 
-Every small trunk is tried on every n,p-dominance with classes drawn at random; the others, which no skew would choose,
-need not be kept.
+Every small trunk is tried on every n,p-dominance with classes drawn at random; trunks that no skew would choose need
+not be kept.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from cacheinf_ros.catalog.specialists.training_set import TrainingSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One way to answer a stream of a certain skew.
+    """A way to answer a stream of a certain skew.
 
     Attributes:
-        name: of the small trunk, or of a model that is not specialised.
-        accuracy: share of right answers, the generic model's help included.
-        cost: per frame; any unit, the same for all: ms, J.
-        is_specialised: whether there is a specialist in it.
+        name: name of the small trunk, or of a model that is not specialised.
+        accuracy: share of right answers, those of the generic model included.
+        cost: cost per frame, in any unit that is the same for all, such as ms or J.
+        is_specialised: whether a specialist is used.
     """
 
     name: str
@@ -36,21 +36,21 @@ class Candidate:
 
 
 def is_dominated(candidate: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether another one is at least as accurate and as cheap, and better in one of both."""
+    """Tell whether another candidate is at least as accurate and as cheap, and better in one of the two."""
     mine = candidate.accuracy, -candidate.cost
     theirs = ((other.accuracy, -other.cost) for other in others)
     return any(a >= mine[0] and c >= mine[1] and (a, c) != mine for a, c in theirs)
 
 
 def pareto(candidates: Mapping[Pair, Sequence[Candidate]]) -> frozenset[str]:
-    """Names of those that are on the front of accuracy and cost for at least one skew; the rest can never win."""
+    """Return the names of candidates on the Pareto front for at least one skew; the rest can never win."""
     return frozenset(
         candidate.name for each in candidates.values() for candidate in each if not is_dominated(candidate, each)
     )
 
 
 def useful_pairs(candidates: Mapping[Pair, Sequence[Candidate]]) -> tuple[Pair, ...]:
-    """The skews for which something specialised is on the front, in the order given."""
+    """Return the skews for which a specialised candidate is on the front, in the order given."""
     return tuple(
         pair
         for pair, each in candidates.items()
@@ -67,15 +67,15 @@ def assess(
     draws: int = 3,
     seed: int = 0,
 ) -> dict[Pair, tuple[Candidate, ...]]:
-    """Specialise every small trunk to every skew, and see what it is worth on samples that were held out.
+    """Specialise every small trunk to every skew, and evaluate it on held-out samples.
 
-    The generic model alone is among the candidates, as "". A trunk that no draw can specialise is not.
+    The generic model alone is among the candidates, as "". A trunk that can be specialised to no draw is left out.
 
     Args:
-        trunks: at least one training set by the trunk's name, all of the same samples.
-        trunk_ms: what a frame takes with each.
-        generic_ms: what it takes with the generic model.
-        draws: of dominating classes, for each skew; all trunks get the same.
+        trunks: at least one training set, by the trunk's name, all of the same samples.
+        trunk_ms: time per frame of each trunk.
+        generic_ms: time per frame of the generic model.
+        draws: number of draws of dominating classes for each skew; all trunks get the same draws.
     """
     classes = next(iter(trunks.values())).classes
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def _drawn(pair: Pair, classes: int, rng: np.random.Generator) -> Dominance:
 def _tried(
     name: str, samples: TrainingSet, drawn: Sequence[Dominance], small_ms: float, generic: Candidate
 ) -> Candidate | None:
-    """The mean over the draws; one that gets no specialist is answered by the generic model."""
+    """Average a trunk over the draws; the generic model answers a draw for which no specialist is made."""
     outcomes = [retarget(samples, each, small_ms=small_ms, generic_ms=generic.cost) for each in drawn]
     made = [outcome.expected if isinstance(outcome, Specialist) else None for outcome in outcomes]
     if not any(made):

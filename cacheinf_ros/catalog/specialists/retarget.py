@@ -16,28 +16,28 @@ from cacheinf_ros.catalog.specialists.training_set import TrainingSet
 from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.graph import Model
 
-_FEWEST_SAMPLES = 8  # of a class, to learn it and as many again to judge what was learned
-_OTHERS = 0.05  # "other" is learned as if it made up at least so much of the stream
-_LEAST_SAVING = 0.05  # share of the generic model's time that must be saved to be worth it
+_FEWEST_SAMPLES = 8  # per class, to train on and as many again to evaluate on
+_OTHERS = 0.05  # least share of the stream that training assumes for "other"
+_LEAST_SAVING = 0.05  # share of the generic model's time that a specialist must save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """No specialist is worth having, and ``why`` tells the user."""
+    """The outcome where no specialist is worth having; ``why`` tells the user the reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
-    """A specialist, and where the trunk ends whose features it takes."""
+    """A specialist, and the tensor at the end of the trunk whose features it takes."""
 
     specialist: Specialist
     tensor: str
 
 
 def load_trunks(folder: SpecialiseFolder, original: Model) -> dict[str, Model]:
-    """Cut the small trunks out of a catalog's original; they are named by the tensors where they end.
+    """Cut the small trunks out of a catalog's original, by the tensors where they end.
 
     Raises:
         ModelError: the original has no such tensors.
@@ -54,17 +54,17 @@ def make_specialist(
 ) -> Made | Rejected | None:
     """Try the trunks that are useful for the skew, the cheapest first, until a specialist is worth having.
 
-    It shares nothing with other threads but the trunks, which it only reads.
+    May run in a thread of its own: it shares only the trunks with other threads, and only reads them.
 
     Args:
-        folder: of the model.
-        dominance: what to specialise to.
-        variant: that answers what the specialist passes on.
-        trunks: all of the folder's, by the tensors where they end: see :func:`load_trunks`.
-        cancelled: asked every few milliseconds.
+        folder: the folder of the model's training sets.
+        dominance: the skew to specialise to.
+        variant: the variant that answers the frames that the specialist passes on.
+        trunks: all trunks of the folder, by the tensors where they end: see :func:`load_trunks`.
+        cancelled: called every few milliseconds; True stops the work.
 
     Returns:
-        None when cancelled.
+        The specialist, or why there is none; None when cancelled.
 
     Raises:
         CatalogError: the samples cannot be read.
@@ -90,16 +90,16 @@ def retarget(
     generic_ms: float,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Specialist | Rejected | None:
-    """Train a last layer on features that were computed before, and judge it on the samples that were held out.
+    """Train a last layer on features computed before, and evaluate it on held-out samples.
 
     Args:
-        samples: of the small trunk that the specialist will have.
-        dominance: what to specialise to.
-        small_ms, generic_ms: what a frame takes with the trunk, and with the generic model.
-        cancelled: asked every few milliseconds.
+        samples: the training set of the specialist's small trunk.
+        dominance: the skew to specialise to.
+        small_ms, generic_ms: time per frame of the trunk, and of the generic model.
+        cancelled: called every few milliseconds; True stops the work.
 
     Returns:
-        None when cancelled.
+        The specialist, or why there is none; None when cancelled.
     """
     if small_ms >= generic_ms:
         return Rejected(why=f"the small variant takes {small_ms:.1f} ms, the model {generic_ms:.1f}")
@@ -126,7 +126,7 @@ def retarget(
 
 
 def targets(labels: Classes, dominance: Dominance) -> Classes:
-    """int64 [samples]: which of the specialist's outputs is right; the last is "other"."""
+    """Return the specialist's right output for each sample, int64 [samples]; the last output is "other"."""
     result = np.full(labels.shape, len(dominance.classes), np.int64)
     for output, class_id in enumerate(dominance.classes):
         result[labels == class_id] = output
@@ -134,18 +134,18 @@ def targets(labels: Classes, dominance: Dominance) -> Classes:
 
 
 def generic_accuracy(samples: TrainingSet, dominance: Dominance) -> float:
-    """Share of right answers of the generic model alone to held-out samples, weighted as the stream is skewed."""
+    """Return the generic model's share of right answers to held-out samples, weighted by the stream's skew."""
     where = samples.held_out
     weights = stream_weights(targets(samples.labels[where], dominance), dominance)
     return float(weights @ (samples.generic[where] == samples.labels[where]))
 
 
 def stream_weights(wanted: Classes, dominance: Dominance, *, least_others: float = 0.0) -> Weights:
-    """float64 [samples], sum 1: each class weighs what the stream shows of it, however many samples there are.
+    """Return weights, float64 [samples] with sum 1, that give each class its share of the stream.
 
     Args:
-        wanted: of :func:`targets`.
-        least_others: "other" weighs at least this share.
+        wanted: the right outputs, from :func:`targets`.
+        least_others: least share that "other" gets.
     """
     known = np.asarray(dominance.shares)
     others = max(1 - float(known.sum()), least_others)
@@ -166,7 +166,7 @@ def _lacking(samples: TrainingSet, wanted: Classes, dominance: Dominance) -> Rej
 
 
 def _tried(layer: Linear, samples: TrainingSet, wanted: Classes, dominance: Dominance) -> Trial:
-    """What the layer says of the samples that were held out."""
+    """Return the layer's answers to the held-out samples."""
     where, known = samples.held_out, len(dominance.classes)
     probabilities = layer.probabilities(samples.features[where])
     best = probabilities.argmax(axis=1)

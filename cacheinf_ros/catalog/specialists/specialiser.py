@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Decides when a model gets a specialist, and when it loses it again: MCDNN, section 5.2.1.
 
-No thread, no clock: results go in with their time, orders come out. The paper says what to look for; how a skew is
-seen to end (three signs, watched with occasional audits by the generic model) is ours.
+It has no thread and no clock: results go in with their times, orders come out. The paper says what to look for; how
+the end of a skew is detected (three signs, with occasional audits by the generic model) is ours.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Domin
 from cacheinf_ros.catalog.specialists.specialist import Specialist
 
 _UNLIKELY = 0.05
-_SLACK = 0.1  # a skew has ended when its classes' share is lower than what it took by more than this
-_MOST_CONTRADICTED = 0.1  # of a specialist's answers, beyond what was expected
+_SLACK = 0.1  # a skew has ended when its classes' share is this much below the pair's p
+_MOST_CONTRADICTED = 0.1  # contradicted share of a specialist's answers that is tolerated beyond the expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkewRules:
-    """When a skew counts as one, and when as ended. Nobody tunes them: the defaults hold, except for tests in haste.
+    """Rules by which a skew begins and ends. They are not for tuning: only tests that hurry change them.
 
     Attributes:
-        window_s: results of this long decide whether classes dominate; half of it must have been seen.
-        results: the fewest that decide so.
-        watch_s: results of this long decide whether a skew has ended.
-        watch_results: the fewest that decide so.
-        audit_every: of a specialist's answers, every how manieth is checked by the generic model; 0: none.
-        pause_s: no other specialist for so long after one was withdrawn or found useless.
+        window_s: length of the window of results that decides whether classes dominate; at least half must be filled.
+        results: least number of results for that decision.
+        watch_s: length of the window of results that decides whether a skew has ended.
+        watch_results: least number of results for that decision.
+        audit_every: one of so many of a specialist's answers is checked by the generic model; 0: none.
+        pause_s: time without another specialist after one was withdrawn or found useless.
     """
 
     window_s: float = 30.0
@@ -46,7 +46,7 @@ USUAL_RULES = SkewRules()
 
 
 class Stage(Enum):
-    """What a model's results come from."""
+    """Where a model's results come from."""
 
     GENERIC = "generic"
     PREPARING = "preparing"
@@ -58,52 +58,52 @@ class Answered(Enum):
     """Who answered a frame."""
 
     GENERIC = "generic"
-    """There is no specialist."""
+    """The generic model answered, as there is no specialist."""
     SPECIALIST = "specialist"
     PASSED_ON = "passed_on"
-    """The generic model, because the specialist said "other" or was not sure."""
+    """The generic model answered, because the specialist said "other" or was not confident."""
     CONFIRMED = "confirmed"
-    """The specialist, and the generic model was asked as well: it said the same."""
+    """The specialist answered; the generic model was asked as well and agreed."""
     CONTRADICTED = "contradicted"
-    """It said something else, which is the answer."""
+    """The generic model was asked as well, disagreed, and gave the answer."""
 
     @property
     def is_audit(self) -> bool:
-        """Whether both answered though one would have done."""
+        """Whether both answered although the specialist alone would have done."""
         return self in (Answered.CONFIRMED, Answered.CONTRADICTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Order: make a specialist for these classes, and tell :meth:`Specialiser.deployed` or ``rejected``."""
+    """Order to make a specialist for these classes, and then call :meth:`Specialiser.deployed` or ``rejected``."""
 
     dominance: Dominance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdraw:
-    """Order: from the next frame on ask the generic model only; also forget a specialist that is being made.
+    """Order to use only the generic model from the next frame on, and to drop a specialist that is being made.
 
     Attributes:
-        why: for the user.
+        why: the reason, for the user.
     """
 
     why: str
 
 
 class Specialiser:
-    """Follows the results of one model.
+    """Watches the results of one model, and orders specialists.
 
     Attributes:
-        stage: where it stands.
-        specialist: the one in use.
+        stage: where the model's results come from at present.
+        specialist: the specialist in use, if any.
     """
 
     def __init__(self, classes: int, pairs: Sequence[Pair] = PAIRS, rules: SkewRules = USUAL_RULES) -> None:
         """Start without a specialist.
 
         Args:
-            classes: of the model.
+            classes: number of the model's classes.
             pairs: the skews worth a specialist, see :func:`pareto.useful_pairs`, the most wanted first.
         """
         self.stage = Stage.GENERIC
@@ -119,16 +119,18 @@ class Specialiser:
 
     @property
     def audit_due(self) -> bool:
-        """Whether the generic model should be asked about the next frame whatever the specialist says."""
+        """Whether the generic model should also answer the next frame, whatever the specialist says."""
         every = self._rules.audit_every
         return self.stage is Stage.SPECIALISED and every > 0 and self._since_audit >= every - 1
 
     def observe(self, class_id: int, answered: Answered, now_s: float) -> Prepare | Withdraw | None:
-        """Take a result into account.
+        """Take a result into account, and return an order, if there is one.
 
         Args:
             class_id: the answer that was given.
-            now_s: when, seconds; where it goes back, the stream began anew and nothing seen counts any more.
+            answered: who gave the answer.
+            now_s: time of the result, seconds; where it goes back, the stream has restarted, and earlier results are
+                dropped.
         """
         if now_s < self._now_s:
             self._forget()
@@ -143,7 +145,7 @@ class Specialiser:
         return self._withdrawn(why, now_s) if why else None
 
     def deployed(self, specialist: Specialist) -> bool:
-        """A specialist was made; False where nobody waits for it any more, and it must not be used."""
+        """Use a specialist that was made; returns False where it is no longer wanted and must not be used."""
         if self.stage is not Stage.PREPARING or specialist.dominance is not self._dominance:
             return False
         self.stage, self.specialist = Stage.SPECIALISED, specialist
@@ -152,7 +154,7 @@ class Specialiser:
         return True
 
     def rejected(self) -> None:
-        """Take note that none could be made; it is not tried again for a while."""
+        """Note that no specialist could be made; none is tried again for a while."""
         if self.stage is Stage.PREPARING:
             self._back(self._now_s)
 
@@ -174,7 +176,7 @@ class Specialiser:
         self._since_audit = 0 if answered.is_audit else self._since_audit + (answered is Answered.SPECIALIST)
 
     def _ended(self) -> str:
-        """Why the specialist is of no use any more; "": it is."""
+        """Return why the skew has ended or the specialist is useless; "" where neither is so."""
         assert self._dominance is not None
         if len(self._recent) < self._rules.watch_results:
             return ""
@@ -217,5 +219,5 @@ class Specialiser:
 
 
 def _chance(least: int, of: int, share: float) -> float:
-    """How likely it is that at least so many of so many are of a kind that makes up this share: binomial."""
+    """Return the binomial probability of at least ``least`` hits in ``of`` trials at a rate of ``share``."""
     return sum(comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(least, of + 1))

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What specialists of a catalog's model are made from, on disk: specialise.yaml, and safetensors files beside it.
+"""What the specialists of a catalog's model are made from, on disk: specialise.yaml and safetensors files beside it.
 
-They lie in a folder ``specialise`` within the catalog's. Small trunks are the original's own, so that only the tensors
-where they end are named.
+The files lie in a folder ``specialise`` within the catalog's. Small trunks are parts of the original, so that only the
+tensors where they end are named.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _Tensor = Annotated[str, Field(min_length=1)]
 
 
 class TrunkEntry(Config):
-    """A small trunk.
+    """A small trunk, as specialise.yaml states it.
 
     Attributes:
-        tensor: of the original, where the trunk ends.
-        ms: of a frame that is computed completely.
-        memory_bytes: of an engine with it, counted as those of variants.
-        sha256: of its training set.
+        tensor: the original's tensor where the trunk ends.
+        ms: time of a dense frame.
+        memory_bytes: memory of an engine with the trunk, counted as for variants.
+        sha256: SHA-256 of the trunk's training set.
     """
 
     tensor: _Tensor
@@ -54,11 +54,11 @@ class TrunkEntry(Config):
 
 
 class UsefulTrunk(Config):
-    """What a trunk is worth for a skew, on held-out samples of classes drawn at random.
+    """The value of a trunk for a skew, on held-out samples of classes drawn at random.
 
     Attributes:
-        tensor: where it ends.
-        accuracy, ms: of specialist and original together.
+        tensor: the tensor where the trunk ends.
+        accuracy, ms: accuracy, and time per frame, of specialist and original together.
     """
 
     tensor: _Tensor
@@ -71,8 +71,8 @@ class PairEntry(Config):
 
     Attributes:
         n, p: see :class:`Pair`.
-        accuracy: of the original alone.
-        trunks: those that are better than it in something, the cheapest first.
+        accuracy: accuracy of the original alone.
+        trunks: the trunks on the Pareto front for this skew, the cheapest first.
     """
 
     n: int = Field(ge=1)
@@ -82,7 +82,7 @@ class PairEntry(Config):
 
     @property
     def pair(self) -> Pair:
-        """Describe the pair as it is looked for."""
+        """The pair to look for."""
         return Pair(n=self.n, p=self.p)
 
 
@@ -90,15 +90,15 @@ class SpecialiseFile(Config):
     """The content of specialise.yaml.
 
     Attributes:
-        format: of the file.
-        classes: of the model.
-        samples: how many pictures there are in each training set.
-        data: which, for the reader.
-        variant_ms: what a frame takes with each variant, measured in turn with the trunks; only these get specialists.
-        answers: SHA-256 of the file that says which classes the variants answer to the samples.
-        trunks: those that winnowing keeps.
-        pairs: skews to look for, the most wanted first.
-        dropped: tensors where the trunks end that no skew would choose.
+        format: version of the file format.
+        classes: number of the model's classes.
+        samples: number of pictures in each training set.
+        data: description of the pictures, for the reader.
+        variant_ms: time per frame of each variant, measured in turn with the trunks; only these get specialists.
+        answers: SHA-256 of the file with the variants' answers to the samples.
+        trunks: the trunks that are kept, being useful for some skew.
+        pairs: the skews to look for, the most wanted first.
+        dropped: tensors at the ends of the trunks that no skew would choose.
     """
 
     format: Literal[1]
@@ -126,11 +126,11 @@ class SpecialiseFile(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpecialiseFolder:
-    """What was read.
+    """What was read from a folder ``specialise``.
 
     Attributes:
-        path: of the folder with specialise.yaml.
-        file: all that it says.
+        path: the folder with specialise.yaml.
+        file: the content of specialise.yaml.
     """
 
     path: Path
@@ -138,27 +138,27 @@ class SpecialiseFolder:
 
     @property
     def memory_bytes(self) -> int:
-        """What the largest small trunk takes: a model has one at a time."""
+        """The memory of the largest small trunk; a model uses one at a time."""
         return max(trunk.memory_bytes for trunk in self.file.trunks)
 
     def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
-        """Those worth trying before a variant, the cheapest first."""
+        """Return the trunks worth trying before a variant, the cheapest first."""
         trunks = {trunk.tensor: trunk for trunk in self.file.trunks}
         useful = (trunks[each.tensor] for entry in self.file.pairs if entry.pair == pair for each in entry.trunks)
         generic_ms = self.file.variant_ms.get(variant, 0.0)
         return tuple(trunk for trunk in useful if trunk.ms < generic_ms)
 
     def pairs_for(self, variant: str) -> tuple[Pair, ...]:
-        """Skews to look for while a variant answers, the most wanted first."""
+        """Return the skews to look for while a variant answers, the most wanted first."""
         return tuple(entry.pair for entry in self.file.pairs if self.trunks_for(entry.pair, variant))
 
     def samples(self, entry: TrunkEntry, trunk: Model, variant: str) -> TrainingSet:
-        """What a specialist for a trunk learns from, with a variant as the generic model.
+        """Read the training set for a trunk's specialist, with a variant as the generic model.
 
         Args:
-            entry: of the file.
-            trunk: that it is about.
-            variant: of :attr:`SpecialiseFile.variant_ms`.
+            entry: the trunk's entry in the file.
+            trunk: the trunk.
+            variant: one of :attr:`SpecialiseFile.variant_ms`.
 
         Raises:
             CatalogError: a file cannot be read, has changed, or does not fit the others.
@@ -180,10 +180,10 @@ class SpecialiseFolder:
 
 
 def read_specialise(catalog: CatalogFolder, *, compares: bool = True) -> SpecialiseFolder | None:
-    """What specialists are made from; None: the catalog was built without.
+    """Read what specialists are made from; returns None where the catalog was built without.
 
     Args:
-        compares: whether to see that files are those that were written, which takes time by the megabyte.
+        compares: whether to check the hashes of the files, which takes time in proportion to their size.
 
     Raises:
         CatalogError: a file is missing, unreadable, changed, or says something impossible.
@@ -205,17 +205,17 @@ def read_specialise(catalog: CatalogFolder, *, compares: bool = True) -> Special
 def write_samples(
     catalog: CatalogFolder, sets: Sequence[TrainingSet], answers: Mapping[str, Classes]
 ) -> tuple[tuple[str, ...], str]:
-    """Write training sets into a catalog's folder, and which classes variants answer.
+    """Write training sets, and the classes that variants answer, into a catalog's folder.
 
     Args:
         sets: in the order of :attr:`SpecialiseFile.trunks`.
-        answers: int64 [samples], by variant.
+        answers: for each variant, the classes that it answers, int64 [samples].
 
     Returns:
-        SHA-256 of each training set's file, and that of the answers.
+        The SHA-256 of each training set's file, and that of the answers' file.
 
     Raises:
-        CatalogError: they cannot be written.
+        CatalogError: the files cannot be written.
     """
     folder = catalog.path / FOLDER
     try:
@@ -232,10 +232,10 @@ def write_samples(
 
 
 def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> SpecialiseFolder:
-    """Write specialise.yaml beside what it names, and read it.
+    """Write specialise.yaml beside the files that it names, and read it back.
 
     Raises:
-        CatalogError: it cannot be written.
+        CatalogError: the file cannot be written.
     """
     path = catalog.path / FOLDER / _FILE
     try:
@@ -248,15 +248,15 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
 
 
 def original_name(catalog: CatalogFolder) -> str:
-    """Name the variant that nothing was done to, whose trunks small trunks are."""
+    """Return the name of the unchanged original among the variants, from which small trunks are cut."""
     return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
 
 
 def reserving(catalog: CatalogFolder) -> Catalog:
-    """The catalog with the memory that a specialist takes beside each variant on the device.
+    """Return the catalog with the memory of a specialist added to each variant on the device.
 
     Raises:
-        CatalogError: it cannot be read what specialists are made from.
+        CatalogError: specialise.yaml or its files cannot be read.
     """
     found, plain = read_specialise(catalog, compares=False), catalog.catalog
     if found is None:
@@ -276,11 +276,11 @@ def _set_file(folder: Path, file: SpecialiseFile, tensor: str) -> Path:
 
 
 def _numbered(folder: Path, number: int) -> Path:
-    return folder / f"trunk-{number + 1}.safetensors"  # tensors may have names that files cannot have
+    return folder / f"trunk-{number + 1}.safetensors"  # numbers, as a tensor's name may not be valid as a file name
 
 
 def _check(path: Path, sha256: str | None) -> None:
-    """See that a file is there, and has this hash; None: any."""
+    """Check that a file exists, and has this SHA-256; None: any."""
     if not path.is_file():
         raise CatalogError(f"{path} does not exist; {_remedy(path.parent)}")
     if sha256 is not None and digest(path) != sha256:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Labelled samples as a trunk sees them, stored, so that specialists can be made from them in seconds."""
+"""Training sets: stored features of labelled samples, from which specialists are made in seconds."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _ARRAYS = {"features": (np.float32, 2), "labels": (np.int64, 1), "generic": (np.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingSet:
-    """Labelled samples as a trunk sees them, and what the generic model says of them.
+    """The features that a trunk computes from labelled samples, and the generic model's answers to them.
 
     Attributes:
         trunk: :func:`graph_hash` of the trunk's graph.
-        classes: of the generic model.
+        classes: number of the generic model's classes.
         features: float32 [samples, channels].
         labels: int64 [samples], the true classes.
         generic: int64 [samples], the classes that the generic model answers.
-        held_out: bool [samples], those that nothing is trained on.
+        held_out: bool [samples], whether the sample is kept for evaluation and never trained on.
     """
 
     trunk: str
@@ -48,16 +48,16 @@ class TrainingSet:
 def training_sets(
     generic: Model, trunks: Sequence[Model], samples: Iterable[Labelled], attribute: str
 ) -> list[TrainingSet]:
-    """Pre-forward samples through the generic model and through each trunk.
+    """Run samples through the generic model and through each trunk, and return a training set per trunk.
 
     Args:
         generic: a classifier.
-        trunks: of :func:`trunk_model`, of the same model or of its variants.
-        samples: those that the attribute is known of.
-        attribute: which the generic model tells.
+        trunks: trunks from :func:`trunk_model`, or whole models, of the same model or of its variants.
+        samples: labelled samples; those without the attribute are skipped.
+        attribute: the attribute that the generic model classifies.
 
     Raises:
-        CatalogError: the attribute is known of no sample, or has more classes than the generic model.
+        CatalogError: no sample has the attribute, or it has more classes than the generic model.
         ModelError: the generic model is no classifier.
     """
     classes = generic.graph.tensors[last_layer(generic.graph).output].channels

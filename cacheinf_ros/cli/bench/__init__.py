@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench``: what a user measures on an own model and clip."""
+"""``cacheinf bench``: measurements on a user's own model and clip."""
 
 import typer
 

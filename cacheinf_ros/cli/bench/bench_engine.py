@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench engine``: cached inference against every dense engine."""
+"""``cacheinf bench engine``: compares cached inference with every dense engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingOptions:
-    """How frames are compared; None: as the mode asks for."""
+    """Options for how frames are compared; None: as the mode requires."""
 
     matcher: Annotated[
         MatcherName | None, typer.Option(help="Without it: diamond_optimised in deepcache mode, else identity.")
@@ -45,7 +45,7 @@ class MatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What ``cacheinf bench engine`` measures, and with what it compares."""
+    """Options of ``cacheinf bench engine``: what to measure, and what to compare it with."""
 
     measured: MeasuredOptions
     changed: Annotated[
@@ -96,7 +96,7 @@ class EngineOptions:
 
 @with_options(EngineOptions)
 def engine(options: EngineOptions) -> None:
-    """Cached inference against every dense engine, frame by frame.
+    """Compare cached inference with every dense engine, frame by frame.
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
@@ -218,5 +218,5 @@ def _add_quality(
 
 
 def _figure(value: float | None) -> str:
-    """Four digits; nothing where nothing was measured."""
+    """Return the value with four digits, or an empty text where nothing was measured."""
     return "" if value is None else f"{value:.4g}"

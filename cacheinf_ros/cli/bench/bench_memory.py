@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench memory``: memory and time of a model's feature maps, all cached, merged, and none."""
+"""``cacheinf bench memory``: measures memory and time of a model's feature maps, all cached, merged, and none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cacheinf_ros.engine import EngineConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """What ``cacheinf bench memory`` plans and measures."""
+    """Options of ``cacheinf bench memory``."""
 
     instances: Annotated[
         Path | None, typer.Option(help="A folder of allocation problems, NAME.CAPACITY.csv, as MiniMalloc's.")
@@ -47,8 +47,10 @@ class MemoryOptions:
 
 @with_options(MemoryOptions)
 def memory(options: MemoryOptions) -> None:
-    """Memory and time with all feature maps cached, with merged caches, and with none. In a checkout of the repository
-    also arena sizes of every placement strategy, on the networks of the planner's paper and on hard problems.
+    """Measure memory and time with all feature maps cached, with merged caches, and with none.
+
+    In a checkout of the repository also print arena sizes of every placement strategy, on the networks of the planner's
+    paper and on hard problems.
 
     Example: cacheinf bench memory --model torchvision:vgg19 --model torchvision:resnet50 --size 480x640
     """

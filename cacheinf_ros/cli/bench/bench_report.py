@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks' commands do alike: name a source, show what they are at, write their report."""
+"""Functions that the benchmark commands share: show progress, and write the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_SCENE = "scene:fixed"
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Write a report as JSON, where a file is named for it."""
+    """Write a report as JSON, where a file is given for it."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -23,7 +23,7 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
 
 @contextmanager
 def shown_progress(first: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being done, and for how long; yields what takes the next line."""
+    """Show what is being done, and for how long; yields a function that takes the next text."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task(first)

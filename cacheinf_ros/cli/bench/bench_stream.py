@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench stream``: bounded mode on a recording, against what a user could do instead."""
+"""``cacheinf bench stream``: compares bounded mode on a recording with the alternatives that a user has."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXPLAINED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What ``cacheinf bench stream`` measures."""
+    """Options of ``cacheinf bench stream``."""
 
     measured: MeasuredOptions
     frames: Annotated[int, typer.Option(min=2, help="How many frames are counted.")] = 200
@@ -65,7 +65,7 @@ class StreamOptions:
 
 @with_options(StreamOptions)
 def stream(options: StreamOptions) -> None:
-    """What a user gets on a recording at the camera's rate, against dense, frame skipping and optical flow.
+    """Compare bounded mode at the camera's rate with dense execution, frame skipping and optical flow on a recording.
 
     One table is measured in this process, and simulated at the camera's rate; another comes from the real nodes.
 
@@ -74,7 +74,7 @@ def stream(options: StreamOptions) -> None:
     from cacheinf_ros.bench import BOUNDED, OwnSettings, StreamPlan, recorded, run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
-    if options.html is not None:  # what a page needs is missed before anything is measured
+    if options.html is not None:  # fails before anything is measured where a dependency of the page is missing
         from cacheinf_ros.bench.page import stream_page, write_page
 
     source = open_source(options.measured.source)

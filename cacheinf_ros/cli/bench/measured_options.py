@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingOptions:
-    """Which model runs on which recording."""
+    """Options for the model, and the recording it runs on."""
 
     model: ModelReference = "scenenet"
     weights: Weights = None
@@ -29,17 +29,17 @@ class RecordingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredOptions(RecordingOptions):
-    """What is measured, with how many threads, and where the figures go."""
+    """Options for a measurement: model, recording, number of threads, and where the figures go."""
 
     threads: Threads = EngineConfig().threads
     json_file: JsonFile = None
 
     def load(self) -> Model:
-        """The model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
+        """Load the model; raises :class:`ModelError` or :class:`ConfigError` where that fails."""
         from cacheinf_ros.graph import load_model
 
         return load_model(self.model, weights=self.weights, input_size=parse_size(self.size))
 
     def write(self, report: Mapping[str, Any], source: str | None = None) -> None:
-        """Write a report, and what it was measured on: the recording, or the ``source`` that took its place."""
+        """Write a report with what it was measured on: the recording, or the ``source`` that replaced it."""
         write_report(self.json_file, {"source": source or Path(self.source).name, **report})

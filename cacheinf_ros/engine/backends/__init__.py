@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where programs run: compiled kernels on the CPU, or plain torch on any device."""
+"""The backends that run programs: compiled kernels on the CPU, Triton kernels on a GPU, or plain torch anywhere."""
 
 from cacheinf_ros.engine.backends.backend import Backend, Executor
 from cacheinf_ros.engine.backends.backend_choice import choose_backend

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a backend can do: all that the engine knows of how a program is executed."""
+"""The interface of backends: all that the engine knows about how a program is executed."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ class Executor(Protocol):
 
     @property
     def microseconds(self) -> NDArray[np.float32]:
-        """float32 [steps], of each step in the last execution."""
+        """The microseconds of each step in the last execution, float32 [steps]."""
         ...
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """Execute all steps.
 
         Args:
-            outside: beside which of an image's sides its padding counts as changed.
-            refresh: every computed pixel is passed on, however small its change.
+            outside: the sides of an image beside which its padding counts as changed.
+            refresh: whether every computed pixel is passed on, however small its change.
         """
         ...
 
     def switch_from(self, index: int, pixels: int) -> None:
-        """Use the second kernel of a step from so many active pixels on, if it has one."""
+        """Use the second kernel of a step, if it has one, from this number of active pixels on."""
         ...
 
     def time(self, index: int) -> float:
-        """Microseconds of one step on the active pixels that its set holds."""
+        """Measure the microseconds of one step on the active pixels that its set holds."""
         ...
 
 
 class Backend(Protocol):
-    """Prepares operators, and executes them. Each program has one of its own or shares it with others of its thread.
+    """Prepares operators and executes them. A program has a backend of its own, or shares it with others of its thread.
 
     Attributes:
         name: for messages.
@@ -55,8 +55,8 @@ class Backend(Protocol):
         takes_levels: whether it runs graphs in which tensors are levels.
         floats: the type in which feature maps of floats are to be kept for it.
         mixes_floats: whether its operators read and write maps of any type of floats, or graphs are to convert them.
-        strip_bytes: what the caches of its processors hold of maps, for operators that it runs strip by strip; 0: it
-            runs each as a whole.
+        strip_bytes: how many bytes of maps its processors' caches hold, for operators that it runs strip by strip; 0:
+            it runs each operator as a whole.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Backend(Protocol):
 
         Args:
             sources: the maps of its inputs, in their order.
-            channels: of the output.
+            channels: the number of channels of the output.
             out: what the output's levels stand for, or the type of its floats; None: float32.
 
         Raises:
@@ -82,11 +82,11 @@ class Backend(Protocol):
         ...
 
     def executor(self, executable: Executable) -> Executor:
-        """Prepare a plan."""
+        """Prepare a plan for execution."""
         ...
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
-        """What writes frames into the map of a model's input.
+        """Return a writer of frames into the map of a model's input.
 
         Args:
             on_host: whether the mask of what changed must be on the CPU, as another machine is told of it.
@@ -94,9 +94,9 @@ class Backend(Protocol):
         ...
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
-        """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
+        """Move maps, each with memory of its own, by (dx, dy) pixels; what enters is marked as far from every value."""
         ...
 
     def awake(self) -> AbstractContextManager[None]:
-        """Around all that a frame needs: within it no thread of the backend falls asleep."""
+        """Return a context for all that a frame needs: within it no thread of the backend falls asleep."""
         ...

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which backend runs on a device."""
+"""Chooses the backend that runs on a device."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 def choose_backend(
     device: str, threads: int, precision: Precision = Precision.FLOAT32, shared: SharedValues | None = None
 ) -> Backend:
-    """The fastest backend for a device. Where it has not the precision, a warning says that float32 is used.
+    """Return the fastest backend for a device. Where it lacks the precision, a warning says that float32 is used.
 
     Args:
-        shared: of the model that it is for, whose packed weights all backends then share.
+        shared: the shared values of the model, whose packed weights all its backends then share.
 
     Raises:
         EngineError: torch does not know the device, or this machine does not have it; the precision is float16 and the
@@ -57,7 +57,7 @@ def choose_backend(
 def _on_gpu(
     device: torch.device, threads: int, precision: Precision, floats: torch.dtype, shared: SharedValues | None
 ) -> Backend:
-    """Kernels in Triton, where it is installed and knows the device."""
+    """Return the backend with kernels in Triton where it is installed and knows the device, else plain torch."""
     if precision is Precision.INT8:
         _log.warning("precision int8 needs device cpu: computing in float32")
     if device.type == "cuda":

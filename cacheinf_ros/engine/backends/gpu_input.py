@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames on their way to a GPU: compared on the CPU, so that only what changed goes up, or whole and compared there."""
+"""Writes frames to a GPU: compared on the CPU so that only changes are uploaded, or uploaded and compared there."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from cacheinf_ros.engine.preprocess import Preprocessor, check_frame
 
 _log = logging.getLogger(__name__)
 _BLOCK = 16  # pixels
-_ACTIVE, _CHANGED = 0.3, 0.05  # shares of the frames that are measured
-_ROUNDS, _UNCOUNTED = 8, 2  # kernels are compiled in the first, and captured
+_ACTIVE, _CHANGED = 0.3, 0.05  # shares of pixels in the frames that are measured
+_ROUNDS, _UNCOUNTED = 8, 2  # kernels are compiled and captured in the first rounds
 
 
 class UploadingInputWriter(NativeInputWriter):
-    """See :class:`InputWriter`. Compiled kernels find on the CPU what changed; only that is uploaded."""
+    """An :class:`InputWriter` whose compiled kernels find on the CPU what changed; only that is uploaded."""
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, host: NativeBackend) -> None:
         self._uploaded_to = target.pixels
@@ -36,14 +36,14 @@ class UploadingInputWriter(NativeInputWriter):
         super().__init__(preprocessor, staged, host.library, host.threads)
 
     def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """See :meth:`InputWriter.write`."""
+        """Implement :meth:`InputWriter.write`."""
         super().write(image, changed, everything=everything)
         self._upload(changed)
 
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
-        """See :meth:`InputWriter.paint`."""
+        """Implement :meth:`InputWriter.paint`."""
         super().paint(resized, motion, unseen, changed, everything=everything)
         self._upload(changed)
 
@@ -58,16 +58,16 @@ class UploadingInputWriter(NativeInputWriter):
 
 
 class DeviceInputWriter(UploadingInputWriter):
-    """See :class:`InputWriter`. Frames go up whole, as the camera gives them, and are resized and compared there.
+    """An :class:`InputWriter` that uploads frames whole, as the camera gives them, and resizes and compares them there.
 
-    Where the camera moves they are painted on the CPU, as by the class above. What is composed and seen is on one side,
-    or on both, and goes to the other when it is asked for there.
+    Where the camera moves, they are painted on the CPU, as by :class:`UploadingInputWriter`. The composed and the seen
+    image are up to date on the CPU, on the device or on both, and are copied to the other side when it needs them.
     """
 
     def __init__(
         self, preprocessor: Preprocessor, target: MapBuffer, host: NativeBackend, *, shares_memory: bool | None = None
     ) -> None:
-        """``shares_memory``: see :class:`FrameOnDevice`; None: as the device does."""
+        """Prepare the CPU and the device; ``shares_memory``: see :class:`FrameOnDevice`; None: as the device does."""
         device = target.pixels.device
         if shares_memory is None:
             shares_memory = device.type == "cpu" or bool(torch.cuda.get_device_properties(device).is_integrated)
@@ -79,34 +79,34 @@ class DeviceInputWriter(UploadingInputWriter):
 
     @property
     def composed(self) -> Image:
-        """See :class:`InputWriter`."""
+        """The image of :attr:`InputWriter.composed`, copied from the device where only that has it."""
         self._fetch()
         return self._composed
 
     def fit(self, image: Image) -> Image:
-        """See :meth:`InputWriter.fit`."""
+        """Implement :meth:`InputWriter.fit`."""
         check_frame(image)
         return image
 
     def set_threshold(self, delta: DeltaThreshold | None) -> None:
-        """See :meth:`InputWriter.set_threshold`."""
+        """Implement :meth:`InputWriter.set_threshold`."""
         super().set_threshold(delta)
         self._there.set_threshold(self._delta)
 
     def touch_all(self) -> None:
-        """See :meth:`InputWriter.touch_all`."""
+        """Implement :meth:`InputWriter.touch_all`."""
         self._map, self._with_margin = None, False
 
     def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
-        """See :meth:`InputWriter.touch_pixels`."""
+        """Implement :meth:`InputWriter.touch_pixels`."""
         self.touch(CacheMap.of_blocks(mask == 0, self._preprocessor.size, 1, Motion.none()))
 
     def touch(self, cache_map: CacheMap, *, with_margin: bool = False) -> None:
-        """See :meth:`InputWriter.touch`."""
+        """Implement :meth:`InputWriter.touch`."""
         self._map, self._with_margin = cache_map, with_margin
 
     def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """See :meth:`InputWriter.write`."""
+        """Implement :meth:`InputWriter.write`."""
         if not self._is_there and not (everything and self._map is None):
             self._there.composed.copy_(torch.from_numpy(self._composed))
             self._there.seen.copy_(torch.from_numpy(self.seen))
@@ -115,7 +115,7 @@ class DeviceInputWriter(UploadingInputWriter):
         changed.device_mask = self._there.changed
 
     def write_composed(self, changed: ActiveSet) -> None:
-        """See :meth:`InputWriter.write_composed`."""
+        """Implement :meth:`InputWriter.write_composed`."""
         if not self._is_there:
             super().write_composed(changed)
             return
@@ -126,7 +126,7 @@ class DeviceInputWriter(UploadingInputWriter):
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
-        """See :meth:`InputWriter.paint`."""
+        """Implement :meth:`InputWriter.paint`."""
         self._fetch()
         self._is_there = False
         if self._map is None:
@@ -136,20 +136,20 @@ class DeviceInputWriter(UploadingInputWriter):
         super().paint(resized, motion, unseen, changed, everything=everything)
 
     def move(self, dx: int, dy: int) -> None:
-        """See :meth:`InputWriter.move`."""
+        """Implement :meth:`InputWriter.move`."""
         if self._is_there:
             self._there.move(dx, dy)
         if self._is_here:
             super().move(dx, dy)
 
     def count(self, changed: ActiveSet) -> int:
-        """See :meth:`InputWriter.count`."""
+        """Implement :meth:`InputWriter.count`."""
         if changed.device_mask is not None:
             changed.count = int(self._there.count)
         return changed.count
 
     def _fetch(self) -> None:
-        """Have here what is composed and seen there."""
+        """Copy the composed and the seen image from the device, unless the CPU has them."""
         if not self._is_here:
             torch.from_numpy(self._composed).copy_(self._there.composed)
             torch.from_numpy(self.seen).copy_(self._there.seen)
@@ -157,7 +157,7 @@ class DeviceInputWriter(UploadingInputWriter):
 
 
 def compares_on_device(preprocessor: Preprocessor, target: MapBuffer, host: NativeBackend) -> bool:
-    """Whether frames are compared faster on a map's device than on the CPU: measured, and said in the log.
+    """Measure whether frames are compared faster on a map's device than on the CPU, and log the times.
 
     Frames have the size of the model's input; larger ones, which are resized too, favour the device more.
     """
@@ -175,7 +175,7 @@ def compares_on_device(preprocessor: Preprocessor, target: MapBuffer, host: Nati
 
 
 def _milliseconds(writer: InputWriter, size: tuple[int, int]) -> list[float]:
-    """Of each of some frames, of which the same part changes every time."""
+    """Measure the milliseconds of each of some frames, of which the same part changes every time."""
     frames = [np.zeros((*size, 3), np.uint8) for _ in range(2)]
     frames[1][middle(size, _CHANGED)] = 255
     blocks, changed = ActiveSet(grid_shape(size, _BLOCK)), ActiveSet(size)

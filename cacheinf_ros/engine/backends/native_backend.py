@@ -32,13 +32,14 @@ from cacheinf_ros.geometry import TILE
 from cacheinf_ros.graph import SharedValues
 from cacheinf_ros.graph.ir import Levels, Operator
 
-# For each thread: 1.5 of the 1 MiB of an L2, since what a strip reads and writes only once need not stay. Measured on
-# MobileNetV2: 0.5 to 2 take the same time with one thread; with two, smaller parts wait longer for each other.
+# For each thread 1.5 MiB, more than an L2 cache of 1 MiB, since what a strip reads and writes only once need not stay
+# there. Measured on MobileNetV2: 0.5 to 2 MiB take the same time with one thread; with two, smaller parts wait longer
+# for each other.
 _STRIP_BYTES = 3 << 19
 
 
 class NativeBackend:
-    """See :class:`Backend`. What no compiled kernel computes is left to torch.
+    """The :class:`Backend` of compiled kernels on the CPU; torch computes the operators that have none.
 
     Attributes:
         name: for messages: the instruction set and the threads.
@@ -62,11 +63,11 @@ class NativeBackend:
     ) -> None:
         """Start the threads.
 
-        In bfloat16 and int8 what is left in float32 is computed by one kernel for any number of pixels: another order
-        of its sums could round another way.
+        In bfloat16 and int8, what is left in float32 is computed by one kernel for any number of pixels: sums in
+        another order could round differently.
 
         Args:
-            bfloat16: whether feature maps are kept in it.
+            bfloat16: whether feature maps are kept in bfloat16.
             int8: whether graphs have levels.
             shared: holds packed weights for all backends that are given it.
             tiles: whether convolutions of bfloat16 and of levels are computed by matrix tiles (AMX) where the machine
@@ -101,7 +102,7 @@ class NativeBackend:
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
-        """See :meth:`Backend.prepare`."""
+        """Implement :meth:`Backend.prepare`."""
         levels = out if isinstance(out, Levels) else None
         if levels is not None or any(source.levels is not None for source in sources):
             return PreparedKernel(call=self._int8.prepare(operator, sources, channels, levels))
@@ -113,15 +114,15 @@ class NativeBackend:
         return PreparedKernel(call=call, alternative=None if is_steady else self._kernels.alternative(call))
 
     def executor(self, executable: Executable) -> NativeExecutor:
-        """See :meth:`Backend.executor`."""
+        """Implement :meth:`Backend.executor`."""
         return NativeExecutor(executable, self.library, self.threads)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
-        """See :meth:`Backend.input`."""
+        """Implement :meth:`Backend.input`."""
         return NativeInputWriter(preprocessor, target, self.library, self.threads)
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
-        """See :meth:`Backend.shift`."""
+        """Implement :meth:`Backend.shift`."""
         by_size = sorted(moves, key=lambda move: -move[0].pixels.numel())
         # threads start with neighbouring tasks: each with large ones and small ones
         dealt = [move for i in range(self._count) for move in by_size[i :: self._count]]
@@ -142,7 +143,7 @@ class NativeBackend:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Within it the threads do not fall asleep before a program has run: waking one takes up to milliseconds."""
+        """Keep the threads awake within the context until a program has run: waking one takes up to milliseconds."""
         self.library.ci_threads_keep_awake(self.threads, True)
         try:
             yield
@@ -151,12 +152,12 @@ class NativeBackend:
 
 
 class NativeInputWriter(InputWriter):
-    """See :class:`InputWriter`."""
+    """The :class:`InputWriter` of compiled kernels on the CPU."""
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, library: ctypes.CDLL, threads: int) -> None:
-        """``threads``: the ``ci_threads``, which live as long as this object is used."""
+        """Prepare a writer; ``threads`` are the ``ci_threads``, which must live as long as this object is used."""
         table = torch.from_numpy(preprocessor.table)
-        # as the map holds values; 16 bits by their bits, which numpy has no type for
+        # values as the map holds them; 16 bits as integers of the same bits, as numpy has no bfloat16
         kept = table.to(target.pixels.dtype) if target.levels is None else to_levels(table, target.levels)
         self._kept = (kept.view(torch.int16) if kept.itemsize == 2 else kept).numpy()
         super().__init__(preprocessor, target)
@@ -167,7 +168,7 @@ class NativeInputWriter(InputWriter):
         self._scratch = np.empty(0, np.uint8)
 
     def set_threshold(self, delta: DeltaThreshold | None) -> None:
-        """See :meth:`InputWriter.set_threshold`."""
+        """Implement :meth:`InputWriter.set_threshold`."""
         super().set_threshold(delta)
         weight = self._delta.weight
         self._arguments = CInput(
@@ -186,7 +187,7 @@ class NativeInputWriter(InputWriter):
         )
 
     def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """See :meth:`InputWriter.write`."""
+        """Implement :meth:`InputWriter.write`."""
         status = self._library.ci_write_input(
             self._threads, ctypes.byref(self._arguments), image.ctypes.data, self._touched.address, changed.address,
             everything,
@@ -197,7 +198,7 @@ class NativeInputWriter(InputWriter):
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
-        """See :meth:`InputWriter.paint`."""
+        """Implement :meth:`InputWriter.paint`."""
         view = self._c_view(motion, unseen)
         status = self._library.ci_paint_input(
             self._threads, ctypes.byref(self._arguments), resized.ctypes.data, ctypes.byref(view), changed.address,

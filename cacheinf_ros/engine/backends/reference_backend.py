@@ -26,7 +26,7 @@ from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class ReferenceBackend:
-    """See :class:`Backend`.
+    """The :class:`Backend` in plain torch, for any device.
 
     Attributes:
         name: for messages.
@@ -47,39 +47,39 @@ class ReferenceBackend:
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
-        """See :meth:`Backend.prepare`."""
+        """Implement :meth:`Backend.prepare`."""
         if isinstance(out, Levels):
             raise TypeError(f"{operator.name}: there are no reference kernels on levels")
         return PreparedKernel(function=self._kernels.prepare(operator, sources, channels))
 
     def executor(self, executable: Executable) -> Executor:
-        """See :meth:`Backend.executor`."""
+        """Implement :meth:`Backend.executor`."""
         return ReferenceExecutor(executable, self.device)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
-        """See :meth:`Backend.input`."""
+        """Implement :meth:`Backend.input`."""
         return ReferenceInputWriter(preprocessor, target)
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
-        """See :meth:`Backend.shift`."""
+        """Implement :meth:`Backend.shift`."""
         for buffer, right, down in moves:
             buffer.move(right, down)
             buffer.expose(right, down)
 
     def awake(self) -> AbstractContextManager[None]:
-        """There is no thread to be kept awake."""
+        """Return a context that does nothing, as there is no thread to keep awake."""
         return nullcontext()
 
 
 class ReferenceInputWriter(InputWriter):
-    """See :class:`InputWriter`."""
+    """The :class:`InputWriter` in numpy and plain torch."""
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer) -> None:
         super().__init__(preprocessor, target)
         self._brush = Brush(preprocessor.size)
 
     def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """See :meth:`InputWriter.write`."""
+        """Implement :meth:`InputWriter.write`."""
         touched = self._touched.mask.view(np.bool_)
         self._composed[touched] = image[touched]
         if not everything:
@@ -96,7 +96,7 @@ class ReferenceInputWriter(InputWriter):
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
-        """See :meth:`InputWriter.paint`."""
+        """Implement :meth:`InputWriter.paint`."""
         painted = np.empty_like(resized)
         touched = self._brush.paint(resized, self._touched.mask, motion, painted, unseen)
         self.touch_pixels(touched)

@@ -25,7 +25,7 @@ from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class TritonBackend(ReferenceBackend):
-    """See :class:`Backend`. Maps move as in plain torch, which also computes what no kernel does.
+    """The :class:`Backend` of kernels in Triton; plain torch moves maps, and computes the operators without a kernel.
 
     Attributes:
         name: for messages.
@@ -44,15 +44,15 @@ class TritonBackend(ReferenceBackend):
         compares: bool | None = None,
         shared: SharedValues | None = None,
     ) -> None:
-        """Prepare nothing yet.
+        """Set up the kernels, without preparing an operator yet.
 
         Args:
-            tiles: None: those for the device.
-            host: compares frames with what was seen, before what changed is uploaded; None: torch does.
+            tiles: the tiles of the kernels; None: those for the device.
+            host: the backend that compares frames with what was seen, before what changed is uploaded; None: torch
+                does.
             floats: what convolutions multiply, and the type in which feature maps are kept: float32, float16, bfloat16.
-            compares: whether frames are compared on the device, where there is a host that else does; None: where
-                that is faster.
-            shared: of the model that it is for: what is faster is measured once for all of its backends.
+            compares: whether frames are compared on the device although there is a host; None: where that is faster.
+            shared: the shared values of the model: what is faster is measured once for all of its backends.
         """
         super().__init__(device)
         self._host = host
@@ -69,7 +69,7 @@ class TritonBackend(ReferenceBackend):
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
-        """See :meth:`Backend.prepare`."""
+        """Implement :meth:`Backend.prepare`."""
         return self.prepare_together(operator, sources, channels, 1, out)
 
     def prepare_together(
@@ -94,15 +94,16 @@ class TritonBackend(ReferenceBackend):
         return TritonExecutor(executable, self.device, self._tiles, maps, cameras)
 
     def executor(self, executable: Executable) -> Executor:
-        """See :meth:`Backend.executor`. Where another machine shares the frame, sets are on the host, as it needs
-        them there.
+        """Implement :meth:`Backend.executor`.
+
+        Where another machine shares the frame, active sets are on the host, which must tell that machine of them.
         """
         if executable.replicas is not None:
             return super().executor(executable)
         return TritonExecutor(executable, self.device, self._tiles)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
-        """See :meth:`Backend.input`."""
+        """Implement :meth:`Backend.input`."""
         host = self._host
         if host is None:
             return super().input(preprocessor, target)
@@ -118,7 +119,7 @@ class TritonBackend(ReferenceBackend):
 
 
 def _of_all(functions: Sequence[PixelFunction | None]) -> PixelFunction:
-    """From functions of one camera's pixels each to one of all pixels of all cameras, behind one another."""
+    """Combine functions of one camera's pixels each into one of the pixels of all cameras, one behind the other."""
 
     def compute(everything: torch.Tensor) -> torch.Tensor:
         own = everything[: len(everything) // len(functions)]

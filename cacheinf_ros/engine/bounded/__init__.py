@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Bounded mode: what may be held back so that the error stays below the one asked for, and the check that it does."""
+"""Bounded mode: which changes may be held back so that the error stays below a limit, and the check that it does."""
 
 from cacheinf_ros.engine.bounded.audit import Audit, Auditor
 from cacheinf_ros.engine.bounded.calibration import Calibration, calibrate

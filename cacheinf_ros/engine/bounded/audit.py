@@ -17,30 +17,30 @@ from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.following import Size, shift_output
 
-_GOAL = 0.75  # of the promise: errors above it are on their way to breaking it
-_MEMORY = 0.8  # of the audits before, where the missed share of change is measured
-_LONG = 0.5  # of the frames between audits: what changes in fewer says little
-_STEEPEST = 0.5  # factor of all thresholds in one step, at the least
+_GOAL = 0.75  # share of the promise: errors above it are on their way to breaking it
+_MEMORY = 0.8  # weight of the audits before in the missed share of change
+_LONG = 0.5  # share of ``audit_every``, in frames since the last audit: what changes in fewer says little
+_STEEPEST = 0.5  # least factor by which one step lowers all thresholds
 _RELAX = 1.2  # factor when much room is left, never beyond what calibration found
-_ROOM = 0.5  # of the promise
+_ROOM = 0.5  # share of the promise below which much room is left
 _ROUNDING = 1e-5  # a promise below it cannot be kept in float32
-_MOTION_EVERY = 4  # long audits: what following the camera costs is dear to find out, and changes little
+_MOTION_EVERY = 4  # long audits: what following the camera costs is expensive to find out, and changes little
 _FIRST = 8  # frames until the first audit; a calibration saw few frames, or another stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What a dense frame showed.
+    """What the comparison with a dense frame showed.
 
     Attributes:
         engine_error: RMS of cached against dense output on the composed input, over the outputs' deviation.
         missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame; over
             the last few audits, as little may have changed since one dense frame.
-        kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
-            long as the outputs changed less than ``max_error``.
-        asks_for_motion: whether it is time to find out the ``motion_error``: not after few frames, nor every time.
-        motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the keyframe, led
-            back to the frame, against those for the frame, over the outputs' deviation; None: not measured.
+        kept: whether all errors were below what was promised. The missed change does not count soon after an audit, nor
+            as long as the outputs changed less than ``max_error``.
+        asks_for_motion: whether it is time to measure the ``motion_error``: not soon after an audit, nor every time.
+        motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the keyframe,
+            mapped back to the frame, against those for the frame, over the outputs' deviation; None: not measured.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
         tightness: factor of the calibrated thresholds from now on, at most 1.
     """
@@ -72,41 +72,41 @@ class Auditor:
         self._until_motion = 0  # long audits until motion is judged again
 
     def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
-        """Whether it is time for an audit.
+        """Tell whether it is time for an audit.
 
-        The first ones come early and, as the promise is kept, ever later, up to ``audit_every`` frames: errors may
-        grow with the frames since the last dense one. ``patience``: times the frames that it may be put off.
+        The first audits come early and, as long as the promise is kept, later and later, up to every ``audit_every``
+        frames: errors may grow with the frames since the last dense one. ``patience``: factor of the frames to wait.
         """
         if self.calibration is None or not config.audit_every:
             return False
         return self._frames >= patience * min(config.audit_every, self._wait)
 
     def count(self, outputs: Sequence[torch.Tensor], *, refreshed: bool) -> None:
-        """Take note of a frame; ``refreshed``: it was computed densely."""
+        """Count a frame; ``refreshed`` says whether it was computed densely."""
         self._frames += 1
         if refreshed and self.calibration is not None:
             self.refreshed(outputs)
 
     def refreshed(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Take note of a dense frame."""
+        """Keep the outputs of a dense frame, to compare later outputs with."""
         if len(self._stale) != len(outputs):
             self._stale = [np.empty_like(value.cpu().numpy()) for value in outputs]  # also laid out alike
         for kept, value in zip(self._stale, outputs, strict=True):
             np.copyto(kept, value.cpu().numpy())
 
     def moved(self, shift: tuple[int, int], input_size: Size) -> None:
-        """The cache was moved by (dx, dy) whole pixels of the input."""
+        """Take note that the cache was moved by (dx, dy) whole pixels of the input."""
         self._stale = [shift_output(value, shift, input_size) for value in self._stale]
 
     def thresholds(self, config: EngineConfig) -> dict[str, DeltaThreshold]:
-        """What may be held back."""
+        """Return the thresholds of what may be held back, by tensor; none where there is no calibration."""
         if self.calibration is None:
             return {}
         scale = self.calibration.scale_for(config.max_error, config.max_missed)
         return self.calibration.thresholds(self._tightness * scale)
 
     def compare(self, ours: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], config: EngineConfig) -> Audit:
-        """Judge the outputs of a frame and adjust the thresholds."""
+        """Judge the outputs of a frame by the exact ones, and adjust the thresholds."""
         assert self.calibration is not None
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
         stale, scale = self._stale or dense, self.calibration.output_scale
@@ -146,12 +146,12 @@ class Auditor:
 
 
 def _adjusted(factor: float, used: float) -> float:
-    """A factor of what is allowed, at most 1, after this share of a promise was used up."""
+    """Adjust a factor of what is allowed, at most 1, after the share ``used`` of a promise was used up."""
     if used > _GOAL:
         return factor * max(_STEEPEST, _GOAL / used)
     return min(1.0, factor * _RELAX) if used < _ROOM else factor
 
 
 def _share(error: float, promised: float) -> float:
-    """Which share of what was promised an error is."""
+    """Return an error as a share of what was promised."""
     return error / max(promised, _ROUNDING)

@@ -15,7 +15,7 @@ from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import DenseGraph, Graph
 
 Base = Mapping[str, DeltaThreshold]
-_SPREAD_UNIT = 30.0  # so that the factors that suit sensitivities suit spreads
+_SPREAD_UNIT = 30.0  # makes the factors that suit sensitivities suit standard deviations as well
 
 
 def possible_bases(
@@ -24,12 +24,14 @@ def possible_bases(
     weights: Mapping[str, NDArray[np.float32]],
     spreads: Mapping[str, float],
 ) -> dict[str, Base]:
-    """By name. None is best for every network: on large maps pooling saves a tenth, on the maps of small detectors it
-    blurs what matters; where hardly any tensor's errors matter more than another's, so do plain spreads.
+    """Build the bases to choose from, by name.
+
+    None is best for every network: on large maps pooling saves a tenth, on the maps of small detectors it blurs what
+    matters; where hardly any tensor's errors matter more than another's, plain standard deviations save as much.
 
     Args:
-        computed: tensors of which changes can be held back, beside the input.
-        weights: of channels, by tensor; see :func:`channel_weights`.
+        computed: the tensors whose changes can be held back, beside the input.
+        weights: the weights of channels, by tensor; see :func:`channel_weights`.
         spreads: standard deviations of values, by tensor.
 
     Raises:
@@ -51,7 +53,7 @@ def possible_bases(
 def sensitivity_base(
     graph: Graph, names: Iterable[str], weights: Mapping[str, NDArray[np.float32]], criterion: Criterion
 ) -> Base:
-    """Judge in units of ``engine_error`` what holding a change back at one pixel costs; see sensitivity.py."""
+    """Build a base in units of the ``engine_error`` of holding a change back at one pixel; see sensitivity.py."""
     return {
         name: DeltaThreshold(threshold=1.0, criterion=_criterion(graph, name, criterion), weight=weights[name])
         for name in names
@@ -60,7 +62,7 @@ def sensitivity_base(
 
 
 def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float], criterion: Criterion) -> Base:
-    """RMS over channels, in units of the tensor's standard deviation."""
+    """Build a base for the RMS of a change over channels, in units of the tensor's standard deviation."""
     return {
         name: DeltaThreshold(
             threshold=_SPREAD_UNIT * spreads[name] * graph.tensors[name].channels ** 0.5,
@@ -72,7 +74,7 @@ def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float]
 
 
 def standard_deviations(graph: Graph, inputs: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """Measure by tensor those of the values for each input, float32 [1, 3, height, width]; their root mean square."""
+    """Measure each tensor's standard deviation, as root mean square over inputs, float32 [1, 3, height, width] each."""
     dense, squares = DenseGraph(graph), dict[str, float]()
     maps = [name for name, spec in graph.tensors.items() if spec.is_map and spec.pixels > 1]
     for image in inputs:
@@ -85,5 +87,5 @@ def standard_deviations(graph: Graph, inputs: Sequence[NDArray[np.float32]]) -> 
 
 
 def _criterion(graph: Graph, name: str, criterion: Criterion) -> Criterion:
-    """The input is compared as it is written, pixel by pixel."""
+    """Return the criterion for a tensor: ENERGY for the input, which is compared pixel by pixel as it is written."""
     return Criterion.ENERGY if name == graph.input else criterion

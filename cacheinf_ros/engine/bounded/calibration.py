@@ -1,13 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which changes of which tensors may be held back, found on a few frames of the user's stream.
+"""Finds, on a few frames of the user's stream, which changes of which tensors may be held back.
 
 1. Candidates are the tensors from which a change would spread (candidates.py); comparing everywhere is tried, too.
 2. Changes of different tensors are made comparable: by the error that it costs to hold them back (sensitivity.py), or
-   by the tensors' spread; each pixel by itself, or pooled with its neighbours (bases.py).
-3. Trials over the frames with growing thresholds show error and predicted time (curve.py); what takes least time where
-   the promise is kept goes on, the first unless another is clearly better.
-4. There, each tensor's threshold is doubled and halved; what lowers time more than its error is worth along the curve
-   is kept (threshold_search.py). Then the curve is measured.
+   by the tensors' standard deviations; each pixel by itself, or pooled with its neighbours (bases.py).
+3. Trials over the frames with growing thresholds show error and predicted time (curve.py). The variant that takes the
+   least time where it keeps the promise is chosen: the first, unless another is clearly better.
+4. At that point each tensor's threshold is doubled and halved; a change that lowers the time by more than its error is
+   worth along the curve is kept (threshold_search.py). Then the curve is measured.
 
 ``max_error`` and ``max_missed`` choose a point of the curve, also later, while the engine runs.
 """
@@ -39,17 +39,17 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
-_MARGIN = 0.8  # of the promise: the stream will differ from the frames of the calibration
+_MARGIN = 0.8  # share of the promise to stay below: the stream will differ from the frames of the calibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibration:
-    """Thresholds, and what they lead to.
+    """Thresholds, with the errors and times that they lead to.
 
     Attributes:
-        base: by tensor, at factor 1.
-        curve: by growing factor, starting with 0: exact.
-        output_scale: of the errors.
+        base: the thresholds by tensor, at factor 1.
+        curve: errors and times by growing factor, starting with 0, which is exact.
+        output_scale: the scale of the errors.
     """
 
     base: Mapping[str, DeltaThreshold]
@@ -57,14 +57,14 @@ class Calibration:
     output_scale: OutputScale
 
     def scale_for(self, max_error: float, max_missed: float) -> float:
-        """The factor that saves most time while both errors stay below a margin of these; 0: nothing does.
+        """Return the factor that saves most time while both errors stay below these, less a margin; 0: none does.
 
         Between two points of the curve that keep and break the promise, the factor is interpolated.
         """
         return factor_for(self.curve, _promise(max_error, max_missed))
 
     def thresholds(self, factor: float) -> dict[str, DeltaThreshold]:
-        """Give thresholds by tensor for a factor; none at 0."""
+        """Return the thresholds by tensor for a factor; none at 0."""
         return scaled(self.base, factor)
 
 
@@ -80,11 +80,11 @@ def calibrate(
     caching: Caching = EVERYTHING,
     between: Callable[[], None] = lambda: None,
 ) -> Calibration:
-    """Find thresholds for a model on frames in their order; the engine that runs them need not be this one.
+    """Find thresholds for a model on frames in their order, in an engine that is made for it.
 
     Args:
         maps: what of each frame is reusable, as the engine will be told; None: whatever did not change at all.
-        caching: what that engine keeps.
+        caching: what the engine that will use the thresholds keeps between frames.
         between: called between frames; what it raises ends the calibration.
 
     Raises:
@@ -106,7 +106,7 @@ def calibrate(
 
 
 def _output_scale(trials: TrialEngine, composed: Sequence[Image]) -> OutputScale:
-    """The outputs' deviation over three of the frames and photographs that have nothing to do with them."""
+    """Measure the outputs' deviation over three of the frames and photographs that have nothing to do with them."""
     size = (composed[0].shape[1], composed[0].shape[0])
     photographs = [np.asarray(cv2.resize(p, size), np.uint8) for p in load_photographs(Gallery.TEST)]
     own = [trials.exact[i] for i in sorted({0, len(composed) // 2, len(composed) - 1})]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the cache stands for after each frame of a sequence."""
+"""Composes the image that the cache stands for after each frame of a sequence."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _POLICY = KeyframePolicy(most_distorted=0.2, most_shifted=0.2)
 def compose_frames(
     preprocessor: Preprocessor, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None
 ) -> list[Image]:
-    """Images at the model's size: each the frame where its map says active, the one before elsewhere.
+    """Compose images at the model's size: each is the frame where its map says active, the image before elsewhere.
 
-    They follow the camera as the engine does, but for its shifts: the few frames of a calibration see little of them.
+    They follow the camera as the engine does, but without its shifts, which matter little in the few frames of a
+    calibration.
     """
     composed: list[Image] = []
     keyframe = KeyframeWindow(preprocessor.size, unit=None, policy=_POLICY)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What growing thresholds lead to, and where on that curve a promise lies."""
+"""The curve of errors and times over growing thresholds, and where a promise lies on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SMALLEST = 1e-9  # errors below count as this one where logarithms are taken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """What a factor of the thresholds led to; see :class:`Trial`."""
+    """The errors and times that a factor of the thresholds led to; see :class:`Trial`."""
 
     factor: float
     engine_error: float
@@ -25,19 +25,19 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Errors to stay below."""
+    """The errors that bounded mode promises to stay below."""
 
     max_error: float
     max_missed: float
 
     def excess(self, point: CurvePoint) -> float:
-        """Logarithm of error / promised, of the error that breaks the promise most; not positive: it is kept."""
+        """Return log(error / promised) of the error that breaks the promise most; not positive where it is kept."""
         missed = log_ratio(point.missed_change, self.max_missed)
         return max(log_ratio(point.engine_error, self.max_error), missed)
 
 
 def factor_for(curve: Sequence[CurvePoint], promise: Promise) -> float:
-    """The largest factor that keeps a promise, interpolated between points of the curve; 0: there is none."""
+    """Return the largest factor that keeps a promise, interpolated between points of the curve; 0: none does."""
     good = curve[0]
     for point in curve[1:]:
         excess = promise.excess(point)
@@ -52,7 +52,7 @@ def factor_for(curve: Sequence[CurvePoint], promise: Promise) -> float:
 
 
 def worth_of_error(curve: Sequence[CurvePoint], factor: float) -> float:
-    """- d log(time) / d log(error) along the curve, around a factor."""
+    """Return -d log(time) / d log(error) along the curve, around a factor; at least 0."""
     i = min(range(1, len(curve)), key=lambda k: abs(math.log(curve[k].factor / factor)))
     low, high = curve[max(1, i - 1)], curve[min(len(curve) - 1, i + 1)]
     time = log_ratio(low.milliseconds, high.milliseconds)
@@ -61,12 +61,12 @@ def worth_of_error(curve: Sequence[CurvePoint], factor: float) -> float:
 
 
 def scaled(base: Mapping[str, DeltaThreshold], factor: float) -> dict[str, DeltaThreshold]:
-    """Thresholds times a factor; none at 0."""
+    """Return thresholds times a factor; none at 0."""
     if factor <= 0:
         return {}
     return {name: replace(t, threshold=t.threshold * factor) for name, t in base.items()}
 
 
 def log_ratio(value: float, limit: float) -> float:
-    """Logarithm of value / limit, both at least very small."""
+    """Return log(value / limit), where both count as at least 1e-9."""
     return math.log(max(value, _SMALLEST) / max(limit, _SMALLEST))

@@ -29,10 +29,10 @@ def channel_weights(
     draws: int = 4,
     between: Callable[[], None] = lambda: None,
 ) -> Mapping[str, NDArray[np.float32]]:
-    """Estimate by tensor, float32 [channels], the error that a unit change of a channel at one pixel costs.
+    """Estimate the error that a unit change of a channel at one pixel costs: by tensor, float32 [channels].
 
     Args:
-        inputs: float32 [1, 3, height, width] each: what is typical for the stream.
+        inputs: typical inputs of the stream, float32 [1, 3, height, width] each.
         draws: random output directions per input.
         between: called between inputs.
     """
@@ -57,7 +57,7 @@ def _gradients(
     draws: int,
     generator: torch.Generator,
 ) -> Sequence[tuple[str, torch.Tensor]]:
-    """(tensor, gradient [1, channels, height, width]) for every tensor that the outputs depend on, and every draw."""
+    """Return (tensor, gradient [1, channels, pixels, 1]) for every draw and tensor that the outputs depend on."""
     found = []
     with torch.enable_grad():
         values = dense.tensors(image.requires_grad_(True))

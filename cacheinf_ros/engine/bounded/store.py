@@ -30,14 +30,14 @@ _CONTENT = "__content__"
 
 
 def calibration_file(model: Model, config: EngineConfig, caching: Caching = EVERYTHING) -> Path:
-    """Where the calibration of a model on this machine lies, for an engine with such caches."""
+    """Return the path of a model's calibration on this machine, for an engine with such caches."""
     dropped = " ".join(sorted(caching.dropped))
     kept = f"{hashlib.sha256(dropped.encode()).hexdigest()[:8]}-" if dropped else ""
     return measured_file("calibrations", model, config, f"{kept}{_VERSION}.npz")
 
 
 def save_calibration(calibration: Calibration, path: Path) -> None:
-    """Write a calibration; the folder is made. Fails with a warning where it cannot be written."""
+    """Write a calibration, and make its folder; where that fails there is only a warning."""
     content = {
         "curve": [asdict(point) for point in calibration.curve],
         "deviations": calibration.output_scale.deviations,
@@ -51,7 +51,7 @@ def save_calibration(calibration: Calibration, path: Path) -> None:
 
 
 def load_calibration(path: Path, graph: Graph) -> Calibration | None:
-    """Read a calibration of a model with this graph; None where there is none, or with a warning none that suits it."""
+    """Read a calibration of a model with this graph; None where there is none, or (with a warning) none that fits."""
     return _kept(path).read(lambda data: checked_calibration(data, graph))
 
 
@@ -60,10 +60,10 @@ def _kept(path: Path) -> KeptFile:
 
 
 def checked_calibration(data: memoryview, graph: Graph) -> Calibration:
-    """Read a calibration of whoever wrote it: compiled kernels trust the lengths of its weights.
+    """Read and check a calibration that anyone may have written: compiled kernels trust the lengths of its weights.
 
     Raises:
-        Exception: of many kinds, where it is none.
+        Exception: of many kinds, where the data is no calibration.
         EngineError: it is not for this graph, or has numbers that say nothing.
     """
     with np.load(BytesIO(data)) as file:

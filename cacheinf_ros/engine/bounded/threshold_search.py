@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The thresholds that save most predicted time while a promise is kept, by trials on a few frames."""
+"""Finds, by trials on a few frames, the thresholds that save most predicted time while a promise is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cacheinf_ros.engine.quality import OutputScale
 
 _FACTORS = tuple(float(f) for f in np.geomspace(1e-6, 3e-2, 14))
 _ENOUGH = 0.5  # trials stop at this engine_error: nobody asks for more
-_CLEARLY = 0.98  # times the time of the best before
+_CLEARLY = 0.98  # share of the best time so far that a clearly better base must stay below
 _OTHER = {Criterion.ENERGY: Criterion.POOLED_ENERGY, Criterion.POOLED_ENERGY: Criterion.ENERGY}
 
 
@@ -30,7 +30,7 @@ class ThresholdSearch:
         self._exact = self._point({}, 0.0)
 
     def curve(self, base: Base) -> tuple[CurvePoint, ...]:
-        """Try growing factors, starting with 0: exact."""
+        """Measure the curve at growing factors, starting with 0, which is exact."""
         points = [self._exact]
         for factor in _FACTORS:
             points.append(self._point(base, factor))
@@ -39,8 +39,9 @@ class ThresholdSearch:
         return tuple(points)
 
     def best(self, bases: Mapping[str, Base]) -> Base:
-        """The one that takes least time where it keeps the promise; an earlier one, unless a later one is clearly
-        better: on the few frames of a calibration, small differences say nothing.
+        """Return the base that takes the least time where it keeps the promise.
+
+        A later base must be clearly better: on the few frames of a calibration, small differences say nothing.
         """
 
         def milliseconds(base: Base) -> float:
@@ -56,12 +57,12 @@ class ThresholdSearch:
         return best
 
     def refined(self, base: Base, names: Iterable[str], pointwise: str) -> Base:
-        """One pass of coordinate search where the promise is just kept.
+        """Refine a base by one pass of coordinate search, at the factor that just keeps the promise.
 
-        What lowers time more than its error is worth along the curve is kept.
+        A change that lowers the time by more than its error is worth along the curve is kept.
 
         Args:
-            names: of the tensors whose thresholds are tried.
+            names: the tensors whose thresholds are tried.
             pointwise: the one tensor that cannot be pooled.
         """
         curve = self._near_promise(base)
@@ -79,7 +80,7 @@ class ThresholdSearch:
         return best
 
     def _near_promise(self, base: Base) -> tuple[CurvePoint, ...]:
-        """Points of the curve, by bisection: some, and the neighbours of where the promise is just kept."""
+        """Measure some points of the curve by bisection, up to the neighbours of where the promise is just kept."""
         points = {-1: self._exact}
         low, high = 0, len(_FACTORS)  # low - 1 keeps it, high breaks it
         while low < high:

@@ -24,19 +24,19 @@ from cacheinf_ros.graph import Model
 
 Image = NDArray[np.uint8]
 Outputs = list[NDArray[Any]]
-_MEASUREMENTS = 3  # of each time
+_MEASUREMENTS = 3  # of the time of each operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a run over the frames showed; the first frame, which is computed completely, does not count.
+    """The result of a run over the frames; the first frame, which is computed completely, does not count.
 
     Attributes:
         engine_error: RMS over the outputs' deviation, of all frames together.
-        missed_change: of all frames together, against the outputs of the first one.
-        milliseconds: of a frame, mean; predicted from the pixels that were computed, which is free of noise.
-        active_share: of the FLOPs, mean.
-        measured_ms: of a frame, median, by the clock.
+        missed_change: the missed share of the change since the first frame, of all frames together.
+        milliseconds: mean time of a frame, predicted from the pixels that were computed, which is free of noise.
+        active_share: mean share of the FLOPs that were computed.
+        measured_ms: median time of a frame by the clock.
     """
 
     engine_error: float
@@ -50,8 +50,8 @@ class TrialEngine:
     """A model compiled for trials on fixed frames.
 
     Attributes:
-        exact: outputs by frame.
-        computed: tensors that changes can be held back of, beside the input: those that are kept.
+        exact: the exact outputs, by frame.
+        computed: the tensors whose changes can be held back, beside the input: those that are kept.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class TrialEngine:
         caching: Caching = EVERYTHING,
         between: Callable[[], None] = lambda: None,
     ) -> None:
-        """Compile.
+        """Compile the model, compute the exact outputs of the frames, and measure the operators.
 
         Args:
             composed: what the cache is to stand for after each frame, uint8 at the model's size.
-            criteria: that trials may use.
-            caching: as the engine will have it.
+            criteria: the criteria that trials may use.
+            caching: what the engine will keep between frames.
             between: called before each frame; what it raises ends the trial.
         """
         executed, backend = executed_model(model, config)
@@ -86,13 +86,13 @@ class TrialEngine:
 
     @torch.inference_mode()
     def dense(self, composed: Image) -> Outputs:
-        """The exact outputs for a frame."""
+        """Compute the exact outputs for a frame."""
         outputs = self._run_all(composed, refresh=True).values()
-        return [np.copy(value.cpu().numpy()) for value in outputs]  # unlike the method, keeps the layout
+        return [np.copy(value.cpu().numpy()) for value in outputs]  # unlike the method copy, keeps the memory layout
 
     @torch.inference_mode()
     def trial(self, thresholds: Mapping[str, DeltaThreshold], scale: OutputScale) -> Trial:
-        """Go through the frames with these thresholds."""
+        """Run all frames with these thresholds, and compare the outputs with the exact ones."""
         self._input.set_threshold(thresholds.get(self._input_name))
         self.program.set_thresholds({name: t for name, t in thresholds.items() if name != self._input_name})
         self._run_all(self._frames[0], refresh=True)
@@ -117,21 +117,22 @@ class TrialEngine:
 
     @torch.inference_mode()
     def _run_all(self, composed: Image, *, refresh: bool) -> Mapping[str, torch.Tensor]:
-        """Run a frame of which everything counts as changed; outputs are valid until the next run."""
+        """Run a frame whose pixels all count as changed; outputs are valid until the next run."""
         self._between()
         self._input.write(composed, self.program.changed_input, everything=True)
         return self.program.execute(refresh=refresh)
 
     def _predicted(self, thresholds: Mapping[str, DeltaThreshold]) -> float:
-        """Milliseconds of the last run, from the pixels that each operator computed and compared."""
+        """Predict the milliseconds of the last run from the pixels that each operator computed and compared."""
         criteria = {name: delta.criterion for name, delta in thresholds.items()}
         shares = self.program.profile.active_shares.items()
         return sum(self._microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
 
     def _measured(self, criteria: Sequence[Criterion]) -> dict[Criterion | None, dict[str, float]]:
-        """By operator's output: microseconds of all pixels, where they are compared by a criterion and passed on.
+        """Measure each operator's microseconds for all pixels, by criterion (None: not compared) and operator's output.
 
-        A bit less than where they are held back by :attr:`Criterion.MAXIMUM`, which stops at the first large change.
+        All pixels are compared and passed on. Holding them back by :attr:`Criterion.MAXIMUM`, which stops at the first
+        large change, would take a bit longer.
         """
         least: dict[Criterion | None, dict[str, float]] = {}
         for criterion in _MEASUREMENTS * (None, *criteria):  # in turn: other work on the machine comes and goes

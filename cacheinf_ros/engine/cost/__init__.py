@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What operators cost on this machine, and what follows from it for each frame."""
+"""How long operators take on this machine, and whether a frame is better computed with the cache or densely."""
 
 from cacheinf_ros.engine.cost.measure import load_or_measure
 from cacheinf_ros.engine.cost.model import POINTS, CostModel, Curve

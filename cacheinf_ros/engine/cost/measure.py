@@ -25,13 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 def load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig, backend: Backend) -> CostModel:
-    """The stored cost model of a model on this machine; measured and stored where there is none.
+    """Load the cost model of a model on this machine; where there is none, measure and store it.
 
-    Without second kernels where all results are to have the same bits: those add in another order.
+    Second kernels are left out where all results are to have the same bits, as they add in another order.
 
     Args:
-        make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
-        backend: of that program.
+        make: makes the program to measure, which keeps all its maps and whose cache is overwritten; called only where
+            it is needed.
+        backend: the backend of that program.
     """
     cost = _load_or_measure(make, model, config, backend)
     return cost.without_alternatives if config.same_bits else cost
@@ -53,7 +54,7 @@ def _load_or_measure(make: Callable[[], Program], model: Model, config: EngineCo
 
 
 def measure(program: Program) -> CostModel:
-    """Measure every operator that a compiled kernel computes; equal ones once."""
+    """Measure every operator that a compiled kernel computes; operators that are alike are measured once."""
     curves: dict[object, Curve] = {}
     found: dict[str, Curve] = {}
     for operator, active in program.profile.timeable():
@@ -76,7 +77,7 @@ def _measured(program: Program, operator: Operator, active: ActiveSet) -> Curve:
 
 
 def _propagation_ns(program: Program) -> float:
-    """Nanoseconds per pixel of filling an active set, from a run in which a third of the input changed."""
+    """Measure the nanoseconds per pixel of filling active sets, in a run in which a third of the input changed."""
     program.changed_input.fill_middle(1 / 3)
     took = []
     for _ in range(_RUNS):
@@ -86,7 +87,7 @@ def _propagation_ns(program: Program) -> float:
 
 
 def _key(operator: Operator, size: tuple[int, int]) -> object:
-    """Operators with the same key take the same time."""
+    """Return a key that is the same for operators that take the same time."""
     if isinstance(operator, Conv):
         shape = operator.weight.shape, operator.window, operator.groups
         return type(operator), *shape, operator.activation.kind, len(operator.inputs)

@@ -10,29 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)
-"""Shares of the pixels at which kernels are measured."""
+"""The shares of active pixels at which kernels are measured."""
 POINTS = (0.0, *SHARES)
-"""And where nothing is to be done."""
+"""The shares at which kernels are measured, and 0, where there is nothing to compute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Microseconds of an operator by the share of its pixels that are active.
+    """The microseconds that an operator takes, by the share of its pixels that are active.
 
     Attributes:
         rows: at :data:`SHARES`, with the kernel for listed pixels.
-        alternative: the same with the kernel for many pixels; None where there is none.
+        alternative: at :data:`SHARES`, with the kernel for many pixels; None where there is none.
     """
 
     rows: tuple[float, ...]
     alternative: tuple[float, ...] | None = None
 
     def predict(self, share: float) -> float:
-        """Microseconds with the kernel that would be chosen."""
+        """Predict the microseconds for a share of active pixels, with the kernel that would be chosen."""
         return float(self.predict_all(np.array([share]))[0])
 
     def predict_all(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Microseconds for each of many shares; see :meth:`predict`."""
+        """Predict the microseconds for each of many shares; see :meth:`predict`."""
         took = np.interp(shares, (0.0, *SHARES), (0.0, *self.rows))
         if self.alternative is None:
             return took
@@ -40,7 +40,7 @@ class Curve:
 
     @property
     def switch_from(self) -> float:
-        """The share from which on the alternative is faster, for good; above 1 where it never is."""
+        """The share of active pixels from which on the alternative stays faster; above 1 where it never is."""
         if self.alternative is None:
             return 2.0
         slower = [i for i, (a, b) in enumerate(zip(self.rows, self.alternative, strict=True)) if b >= a]
@@ -50,7 +50,7 @@ class Curve:
         return 2.0 if last == len(SHARES) - 1 else self._crossing(last)
 
     def _crossing(self, last: int) -> float:
-        """Between the last measured share at which the alternative is slower and the next, linearly."""
+        """Interpolate where the alternative becomes faster, from the last measured share at which it is slower."""
         assert self.alternative is not None
         behind, ahead = (self.alternative[i] - self.rows[i] for i in (last, last + 1))
         return SHARES[last] + (SHARES[last + 1] - SHARES[last]) * behind / (behind - ahead)
@@ -58,10 +58,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModel:
-    """What the operators of a model take.
+    """How long the operators of a model take.
 
     Attributes:
-        curves: by operator's output; operators without one cost nothing that is known.
+        curves: the curves by operator's output; for operators without one no cost is known, and none is counted.
         propagation_ns: nanoseconds for each pixel of each active set that is filled.
     """
 
@@ -70,11 +70,11 @@ class CostModel:
 
     @property
     def without_alternatives(self) -> CostModel:
-        """Leave each operator the kernel for listed pixels only."""
+        """This cost model with only the kernel for listed pixels for each operator."""
         curves = {name: replace(curve, alternative=None) for name, curve in self.curves.items()}
         return replace(self, curves=curves)
 
     @property
     def dense_ms(self) -> float:
-        """Milliseconds of a frame in which everything is computed."""
+        """The predicted milliseconds of a frame in which everything is computed."""
         return sum(curve.predict(1.0) for curve in self.curves.values()) / 1e3

@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When everything should be computed, because the cache would cost more than it saves."""
+"""Decides when everything should be computed because the cache would cost more than it saves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-_BUCKETS = 10  # of the share of the input that changed
+_BUCKETS = 10  # equal ranges of the share of the input that changed
 _SMOOTHING = 0.3  # weight of the newest time
 _MARGIN = 1.03  # a cache that is slower by less keeps being used: it may pay on the next frame
 _SMALLEST_MS = 0.5  # differences below are noise
@@ -14,7 +14,7 @@ _RETRY = 20  # dense frames after which the cache gets another chance
 
 
 class DenseSwitch:
-    """Compares what frames with about as much change took, with the cache and without."""
+    """Compares how long frames with about as much change took with the cache, and frames without it."""
 
     def __init__(self) -> None:
         self._dense_ms: float | None = None
@@ -22,10 +22,11 @@ class DenseSwitch:
         self._dense_in_a_row = 0
 
     def prefers_dense(self, changed_share: Callable[[], float]) -> bool:
-        """Whether a frame of which this share of the input changed should be computed completely.
+        """Tell whether a frame should be computed completely, given how much of the input it changed.
 
         Args:
-            changed_share: asked only where it matters, as a device may have to be waited for.
+            changed_share: returns the share of the input that changed; called only where it matters, as a device may
+                have to be waited for.
         """
         if self._dense_ms is None or self._dense_in_a_row >= _RETRY:
             return False
@@ -34,13 +35,13 @@ class DenseSwitch:
         return bool(slow) and _bucket(changed_share()) in slow
 
     def observe_cached(self, changed_share: float, milliseconds: float) -> None:
-        """A frame was computed with the cache."""
+        """Record the time of a frame that was computed with the cache."""
         self._dense_in_a_row = 0
         frames, old = self._cached.get(_bucket(changed_share), (0, milliseconds))
         self._cached[_bucket(changed_share)] = (frames + 1, _smoothed(old, milliseconds))
 
     def observe_dense(self, milliseconds: float) -> None:
-        """A frame was computed completely."""
+        """Record the time of a frame that was computed completely."""
         self._dense_in_a_row += 1
         self._dense_ms = milliseconds if self._dense_ms is None else _smoothed(self._dense_ms, milliseconds)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Decisions of detectors: boxes, those with a score near the threshold counted in part."""
+"""Decisions of detectors: boxes, of which those with a score near the threshold count in part."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cacheinf_ros.graph.decoder_configs import Detector
 
 SOFT = 0.1
 """Half of the range of scores around the threshold in which a box counts in part: scores wobble with sensor noise."""
-_LINK_IOU = 0.4  # of an object's boxes in neighbouring frames
+_LINK_IOU = 0.4  # least overlap of an object's boxes in neighbouring frames
 _ALL = Selection()
-_STILL_IOU = 0.8  # of an object's boxes some frames apart, from which on it does not move
+_STILL_IOU = 0.8  # least overlap of the boxes some frames apart of an object that does not move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,12 +54,12 @@ class BoxDecisions:
     """Boxes at a score threshold, judged by a soft F1 at IoU 0.5.
 
     Attributes:
-        threshold: from which score on a box is one.
-        lowest: from which score on it counts in part.
+        threshold: the least score of a box that is reported.
+        lowest: the least score of a box that counts in part.
     """
 
     def __init__(self, card: ModelCard, selection: Selection = _ALL) -> None:
-        """``selection``: the boxes that the user gets."""
+        """Take the threshold of the card, or that of ``selection``, which gives the boxes that the user gets."""
         decoder = card.decoder
         assert isinstance(decoder, Detector)
         self.threshold = decoder.score_threshold if selection.score_threshold is None else selection.score_threshold
@@ -68,7 +68,7 @@ class BoxDecisions:
         self._selection = replace(selection, score_threshold=self.lowest)
 
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> SoftBoxes:
-        """See :meth:`Task.read`."""
+        """Implement :meth:`Task.read`."""
         return self.of_boxes(self.decoded(outputs, image_size, motion).boxes)
 
     def decoded(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> Decoded:
@@ -76,24 +76,24 @@ class BoxDecisions:
         return decode(dict(outputs), self._card, image_size, motion, self._selection)
 
     def reported(self, decoded: Decoded) -> Decoded:
-        """Leave out what scores too little for the user; what was suppressed by such boxes scored even less."""
+        """Leave out boxes that score too little for the user; boxes that such ones suppressed scored even less."""
         return replace(decoded, boxes=tuple(box for box in decoded.boxes if box.score >= self.threshold))
 
     def of_boxes(self, boxes: Sequence[Box]) -> SoftBoxes:
-        """Take boxes that were decoded elsewhere, with scores from :attr:`lowest` on."""
+        """Convert boxes that were decoded elsewhere, with scores of at least :attr:`lowest`."""
         found = Detections.of_boxes(boxes)
         weights = np.clip((found.scores - (self.threshold - SOFT)) / (2 * SOFT), 0.0, 1.0)
         return SoftBoxes(boxes=found.boxes, classes=found.classes, weights=weights.astype(np.float32))
 
     def presence(self, decision: SoftBoxes) -> float:
-        """See :meth:`Task.presence`."""
+        """Implement :meth:`Task.presence`."""
         return float(decision.weights.max(initial=0.0))
 
     def consensus(self, window: Sequence[SoftBoxes], index: int) -> SoftBoxes:
-        """The objects that at least half of the frames see.
+        """Return the objects that at least half of the frames see.
 
-        Boxes of one class that overlap from frame to frame are one object. Its weight is the median of those in all
-        frames, 0 where it is not seen; its place is that of a straight line through its boxes, at the frame.
+        Boxes of one class that overlap from frame to frame are one object. Its weight is the median of its weights in
+        all frames, 0 where it is not seen; its place is that of a straight line through its boxes, at the frame.
         """
         tracks = _tracks(window, index)
         boxes, classes, weights = [], [], []
@@ -112,7 +112,7 @@ class BoxDecisions:
         )
 
     def score(self, answer: SoftBoxes, consensus: SoftBoxes, before: SoftBoxes | None) -> Score:
-        """Soft F1's counts: right is twice what matched boxes count, total what all count."""
+        """Return the counts of a soft F1: right is twice the weight of matched boxes, total the weight of all boxes."""
         pairs = _matched(answer, consensus)
         shared = np.array([min(answer.weights[i], consensus.weights[j]) for i, j in pairs], np.float32)
         right, total = 2 * float(shared.sum()), float(answer.weights.sum() + consensus.weights.sum())
@@ -132,14 +132,14 @@ class BoxDecisions:
 
 
 def class_overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
-    """Intersection over union, float64 [n, m]; 0 between classes."""
+    """Compute the intersection over union of boxes, float64 [n, m]; 0 between different classes."""
     overlaps = box_iou(first.boxes, second.boxes)
     overlaps[first.classes[:, None] != second.classes[None, :]] = 0.0
     return overlaps
 
 
 def _matched(answer: SoftBoxes, consensus: SoftBoxes) -> list[tuple[int, int]]:
-    """Pairs of boxes of one object, each in at most one pair; those that count most choose first."""
+    """Pair the boxes of the same object by index, each in at most one pair; those that count most choose first."""
     overlaps, pairs = class_overlaps(answer, consensus), []
     if not overlaps.size:
         return []
@@ -152,20 +152,20 @@ def _matched(answer: SoftBoxes, consensus: SoftBoxes) -> list[tuple[int, int]]:
 
 
 def _still(consensus: SoftBoxes, before: SoftBoxes) -> NDArray[np.bool_]:
-    """bool [n]: the objects that were at the same place before."""
+    """Tell which objects were at the same place before, bool [n]."""
     overlaps = class_overlaps(consensus, before)
     return overlaps.max(axis=1) >= _STILL_IOU if overlaps.shape[1] else np.zeros(len(overlaps), np.bool_)
 
 
 def _near(answer: SoftBoxes, consensus: SoftBoxes, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool [n]: the boxes of an answer that touch one of these objects."""
+    """Tell which boxes of an answer touch one of the objects in ``which``, bool [n]."""
     if not which.any() or not len(answer.boxes):
         return np.zeros(len(answer.boxes), np.bool_)
     return np.asarray((box_iou(answer.boxes, consensus.boxes[which]) > 0).any(axis=1))
 
 
 def _tracks(window: Sequence[SoftBoxes], index: int) -> list[_Track]:
-    """Objects over the frames, linked from the frame in the middle outwards, first ahead and then back."""
+    """Link objects over the frames, from the frame at ``index`` outwards, first ahead and then back."""
     tracks: list[_Track] = []
     order = [*range(index, len(window)), *range(index - 1, -1, -1)]
     for time in order:
@@ -198,7 +198,7 @@ def _extend(tracks: list[_Track], found: SoftBoxes, time: int) -> None:
 
 
 def _box_at(track: _Track, time: int) -> NDArray[np.float32]:
-    """The object's box at a time, from a straight line through its boxes."""
+    """Return an object's box at a time, from a straight line through its boxes."""
     boxes, times = np.array(track.boxes, np.float64), np.array(track.times, np.float64)
     if len(np.unique(times)) < 3:
         return np.asarray(track.boxes[int(np.abs(times - time).argmin())], np.float32)
@@ -209,7 +209,7 @@ def _box_at(track: _Track, time: int) -> NDArray[np.float32]:
 def _line_at_zero(
     times: NDArray[np.float64], values: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """float64 [m]: where straight lines through values, [n, m], at these times are at time 0; least squares.
+    """Return where least-squares lines through values [n, m] at these times are at time 0, float64 [m].
 
     Written out, since ``np.polyfit`` takes ten times as long for so few numbers.
     """

@@ -24,18 +24,20 @@ class ClassMaps:
     """The best class of each pixel, [height, width], or of the frame, [1, 1]."""
 
     def __init__(self, output: str, input_size: Size, *, most_pixels: int | None = None) -> None:
-        """Name the output: a score per class, [1, classes] or [1, classes, height, width], or the class of each pixel,
-        integers [1, height, width].
+        """Take the name of the output with the classes.
+
+        It holds a score per class, [1, classes] or [1, classes, height, width], or the class of each pixel, integers
+        [1, height, width].
 
         Args:
-            most_pixels: of a map that are looked at; of more, only those of every so many rows and columns.
+            most_pixels: how many pixels of a map are looked at; of larger maps, only every n-th row and column is.
         """
         self._output = output
         self._most_pixels = most_pixels
         self._input_size = input_size
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
-        """See :meth:`Task.read`."""
+        """Implement :meth:`Task.read`."""
         values = outputs[self._output]
         if values.ndim == 3:
             narrow = self.of_map(values[0]).astype(np.uint8)  # as users get them
@@ -47,7 +49,7 @@ class ClassMaps:
         return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
 
     def of_map(self, classes: Classes) -> Classes:
-        """Take the class of each pixel, [height, width], that was found elsewhere."""
+        """Pick the pixels to look at from a map of classes, [height, width], that was found elsewhere."""
         step = self._step(classes.size)
         return classes[::step, ::step]
 
@@ -55,11 +57,11 @@ class ClassMaps:
         return 1 if self._most_pixels is None else max(1, math.ceil(math.sqrt(pixels / self._most_pixels)))
 
     def presence(self, decision: Classes) -> float:
-        """See :meth:`Task.presence`."""
+        """Implement :meth:`Task.presence`."""
         return 1.0
 
     def consensus(self, window: Sequence[Classes], index: int) -> Classes:
-        """The class that most frames see; where several are seen as often, the frame's own if it is one of them."""
+        """Return for each pixel the class that most frames see; in a tie, the frame's own if it is among them."""
         agreed = window[index].copy()
         differs = np.logical_or.reduce([other != agreed for other in window])
         candidates = np.stack([classes[differs] for classes in window])  # most pixels agree: only the others vote
@@ -88,8 +90,10 @@ class ClassMaps:
 
 
 def shows_classes(values: NDArray[Any]) -> bool:
-    """Whether an output holds scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers,
-    [1, height, width], that are classes.
+    """Tell whether an output holds classes.
+
+    These are scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers that are classes,
+    [1, height, width].
     """
     if values.ndim == 3:
         return values.shape[0] == 1 and values.dtype.kind in "iu"

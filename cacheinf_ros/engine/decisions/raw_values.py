@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Outputs that nobody can read: an answer is as right as its values are near."""
+"""Decisions where outputs cannot be interpreted: an answer is as right as its values are near the consensus."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Size = tuple[int, int]
 
 
 class RawValues:
-    """The outputs themselves; 1 - NRMSE of an answer, 0 at the least, is how right it is."""
+    """Judges the outputs themselves: an answer is right to the share 1 - NRMSE, at least 0."""
 
     def __init__(self, deviations: Sequence[float], input_size: Size) -> None:
-        """``deviations``: the outputs' standard deviations over varied images."""
+        """Take the outputs' standard deviations over varied images."""
         self._deviations = [max(float(value), float(np.finfo(np.float32).tiny)) for value in deviations]
         self._input_size = input_size
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Values:
-        """See :meth:`Task.read`."""
+        """Implement :meth:`Task.read`."""
         moved = (
             value if motion is None else move_output(value, motion, self._input_size) for value in outputs.values()
         )
         return [np.array(value, np.float32) for value in moved]
 
     def presence(self, decision: Values) -> float:
-        """See :meth:`Task.presence`."""
+        """Implement :meth:`Task.presence`."""
         return 1.0
 
     def consensus(self, window: Sequence[Values], index: int) -> Values:
-        """The mean."""
+        """Return the mean of the outputs over the frames."""
         return [np.mean(parts, axis=0, dtype=np.float32) for parts in zip(*window, strict=True)]
 
     def score(self, answer: Values, consensus: Values, before: Values | None) -> Score:
-        """One decision per frame; where the values move cannot be told."""
+        """Score one decision per frame; where the values move cannot be told."""
         pairs = zip(answer, consensus, self._deviations, strict=True)
         error = max(_rms(ours - agreed) / deviation for ours, agreed, deviation in pairs)
         return Score(right=max(0.0, 1.0 - error), total=1.0)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How often answers are right, added up over frames, and how much less often than others: the loss."""
+"""Scores, how often answers are right over a number of frames, and losses, how much less often than others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cacheinf_ros.engine.counts import Counts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score(Counts):
-    """Counts over any number of frames.
+    """Counts of decisions over any number of frames.
 
     Attributes:
         right, total: decisions that are right, and all of them: pixels, classes or (twice) boxes.
-        moving_right, moving_total: those where the consensus moves.
+        moving_right, moving_total: the same counts where the consensus moves.
     """
 
     right: float = 0.0
@@ -24,12 +24,12 @@ class Score(Counts):
 
     @property
     def whole(self) -> float:
-        """Share of right decisions, 0 to 1; 1 where there was nothing to decide."""
+        """The share of right decisions, 0 to 1; 1 where there was nothing to decide."""
         return self.right / self.total if self.total else 1.0
 
     @property
     def moving(self) -> float | None:
-        """Share of right decisions where the consensus moves; None where it never did."""
+        """The share of right decisions where the consensus moves; None where it never did."""
         return self.moving_right / self.moving_total if self.moving_total else None
 
 
@@ -38,8 +38,8 @@ class Loss:
     """How much less often an answer is right than dense execution's; negative: more often.
 
     Attributes:
-        whole: in everything.
-        moving: where the consensus moves; 0 where it never did.
+        whole: the loss over all decisions.
+        moving: the loss where the consensus moves; 0 where it never did.
     """
 
     whole: float
@@ -52,7 +52,7 @@ class Loss:
         return cls(whole=dense.whole - ours.whole, moving=there)
 
     def within(self, max_loss: float) -> bool:
-        """Whether a promise is kept: ``max_loss`` in everything, and 2.5 times as much where things move.
+        """Tell whether a promise is kept: ``max_loss`` over all decisions, and 2.5 times as much where things move.
 
         Few decisions lie where things move, and a single frame of delay costs many of them.
         """
@@ -60,11 +60,11 @@ class Loss:
 
     @property
     def promise(self) -> float:
-        """The least ``max_loss`` that it is within; 0 where nothing is lost."""
+        """The least ``max_loss`` that the loss is within; 0 where nothing is lost."""
         return max(self.whole, self.moving / MOVING_ALLOWANCE, 0.0)
 
 
 FEWEST_DECISIONS = 12.0
-"""Decisions without which a loss tells next to nothing, such as on an empty room; boxes count twice."""
+"""The number of decisions below which a loss tells next to nothing, as in an empty room; boxes count twice."""
 MOVING_ALLOWANCE = 2.5
-"""Factor of ``max_loss`` that is allowed where the consensus moves."""
+"""The loss that is allowed where the consensus moves, as a factor of ``max_loss``."""

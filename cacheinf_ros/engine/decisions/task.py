@@ -23,14 +23,14 @@ class Task(Protocol[D]):
 
         Args:
             image_size: (height, width) of the frame.
-            motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
+            motion: from the image that the outputs are for to the frame, in pixels of the model's input; None: none.
         """
 
     def presence(self, decision: D) -> float:
-        """How much the thing counts that counts most, 0 (nothing is seen) to 1 (also where something always is)."""
+        """Return the weight of what counts most, 0 (nothing is seen) to 1 (also where something always is)."""
 
     def consensus(self, window: Sequence[D], index: int) -> D:
-        """What the dense decisions of neighbouring frames agree on for one of them: ``window[index]``."""
+        """Return what the dense decisions of neighbouring frames agree on for one of them, ``window[index]``."""
 
     def score(self, answer: D, consensus: D, before: D | None) -> Score:
         """Judge a frame's answer by its consensus.
@@ -41,11 +41,11 @@ class Task(Protocol[D]):
 
 
 RADIUS = 4
-"""Frames on both sides that make up the consensus; things move where it differs from that of so many frames before."""
+"""The frames on each side that make up a consensus; things move where it differs from that this many frames before."""
 
 
 def consensus_of_all(task: Task[D], dense: Sequence[D]) -> list[D]:
-    """The consensus for each frame of a sequence of dense decisions: of at most :data:`RADIUS` frames on both sides."""
+    """Return the consensus for each frame of a sequence of decisions, of up to :data:`RADIUS` frames on each side."""
     agreed = []
     for index in range(len(dense)):
         first = max(0, index - RADIUS)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which kind of decisions a model makes, by its card or by the shapes of its outputs."""
+"""Chooses the kind of decisions that a model makes, by its card or by the shapes of its outputs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def task_of_model(
     """Choose how a model's answers are judged.
 
     Args:
-        outputs: for any frame, by name.
+        outputs: the outputs for any frame, by name.
         deviations: the outputs' standard deviations over varied images; they matter where nobody can read the outputs.
         selection: the boxes that the user gets.
-        most_pixels: of class maps that are looked at; None: all.
+        most_pixels: how many pixels of class maps are looked at; None: all.
     """
     assert card.input_size is not None
     if isinstance(card.decoder, Detector):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Boxes with class scores -> detections, by non-maximum suppression within each class."""
+"""Decodes boxes with class scores into detections, by non-maximum suppression within each class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def decode_boxes(boxes: NDArray[Any], scores: NDArray[Any], decoder: Boxes, input_size: tuple[int, int]) -> Found:
-    """Keep the best of overlapping boxes.
+    """Read the boxes, and keep the best of overlapping ones.
 
     Args:
         boxes: float32 [1, n, 4], as ``decoder`` says.

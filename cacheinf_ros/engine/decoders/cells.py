@@ -25,7 +25,7 @@ class Cells:
 
     @classmethod
     def of(cls, strides: tuple[int, ...], input_size: Size) -> Cells:
-        """Grids that cover the model's input of (height, width)."""
+        """Build the grids that cover the model's input of (height, width)."""
         corners = []
         for rows, columns in (grid_size(stride, input_size) for stride in strides):
             y, x = np.mgrid[:rows, :columns]
@@ -35,5 +35,5 @@ class Cells:
 
 
 def grid_size(stride: int, input_size: Size) -> Size:
-    """(rows, columns) of the grid with this stride."""
+    """Return the (rows, columns) of the grid with this stride."""
     return -(-input_size[0] // stride), -(-input_size[1] // stride)

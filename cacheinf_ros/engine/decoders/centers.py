@@ -11,7 +11,7 @@ from cacheinf_ros.errors import EngineError
 
 
 def decode_centers(output: NDArray[np.float32], *, stride: int, score_threshold: float) -> Found:
-    """A box at each peak of a class's heat map.
+    """Read a box at each peak of a class's heat map.
 
     Args:
         output: float32 [1, classes + 4, h, w]: per class the heat map (logits); then x and y of the centre within
@@ -45,7 +45,7 @@ def decode_centers(output: NDArray[np.float32], *, stride: int, score_threshold:
 
 
 def _peaks(heat: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """bool [classes, h, w]: cells that are greatest among their 3 x 3; of equal neighbours only the first."""
+    """Tell which cells are greatest among their 3 x 3, bool [classes, h, w]; of equal neighbours only the first."""
     height, width = heat.shape[1:]
     padded = np.pad(heat, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
     peaks = np.ones(heat.shape, np.bool_)
@@ -61,7 +61,7 @@ def _peaks(heat: NDArray[np.float32]) -> NDArray[np.bool_]:
 def _boxes(
     places: NDArray[np.float32], rows: NDArray[np.int64], columns: NDArray[np.int64], stride: int
 ) -> NDArray[np.float32]:
-    """float32 [n, 4] from [4, n]: (offset x, offset y, log width, log height)."""
+    """Return boxes, float32 [n, 4], from values [4, n]: (offset x, offset y, log width, log height)."""
     centres = np.stack([columns, rows], axis=1) + places[:2].T
     sizes = np.exp(places[2:].T)
     return np.asarray(np.concatenate([centres - sizes / 2, sizes], axis=1) * stride, np.float32)

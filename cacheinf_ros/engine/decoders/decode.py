@@ -51,10 +51,10 @@ def decode(
     """Read the outputs of one frame.
 
     Args:
-        outputs: of the engine.
-        card: its ``decoder`` says how; without one, the shape of a single output decides.
+        outputs: the outputs of the engine, by name.
+        card: its ``decoder`` says how to read them; without one, the shape of a single output decides.
         image_size: (height, width) of the frame, which boxes refer to.
-        motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
+        motion: from the image that the outputs are for to the frame, in pixels of the model's input; None: none.
         selection: which classes and boxes are wanted; attributes and class maps are given whole.
 
     Raises:
@@ -108,10 +108,10 @@ def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
 
 
 def guessed_decoder(shapes: dict[str, tuple[int, ...]], is_whole: bool) -> Decoder | None:
-    """Guess from its shape how a single output is read; None: it is not, or there are several.
+    """Guess from its shape how a single output is read; None where it cannot be, or there are several.
 
     Args:
-        shapes: of the outputs, by name.
+        shapes: the shapes of the outputs, by name.
         is_whole: whether the values are whole numbers, as those of a class map are.
     """
     if len(shapes) != 1:

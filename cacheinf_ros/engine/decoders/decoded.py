@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Decoded outputs."""
+"""The types of decoded outputs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class KeyPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A detection; left, top, width and height in pixels of the frame.
+    """A detection, with left, top, width and height in pixels of the frame.
 
     Attributes:
-        key_points: in the model's order; empty where it gives none.
+        key_points: key points in the model's order; empty where the model gives none.
         outlines: polygons ((x, y), ...) around the parts of the object's mask, in pixels of the frame; holes are left
             out; empty where the model gives no masks.
-        track: number that stays with the object from frame to frame, from 1; 0: it is not followed.
+        track: the number, from 1, that stays with the object from frame to frame; 0: the object is not followed.
     """
 
     x: float
@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What the outputs say.
+    """The decoded outputs of one frame.
 
     Attributes:
         classes: best first; of several attributes, each one's best.

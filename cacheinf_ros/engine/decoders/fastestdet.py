@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
 from cacheinf_ros.graph.decoder_configs import FastestDet
 
-_SCORE_SHARE = 0.6  # of the cell's own score in the geometric mean; the class has the rest
+_SCORE_SHARE = 0.6  # weight of the cell's own score in the geometric mean; the class has the rest
 
 
 def decode_fastestdet(output: NDArray[Any], decoder: FastestDet, input_size: tuple[int, int]) -> Found:
@@ -44,7 +44,7 @@ def decode_fastestdet(output: NDArray[Any], decoder: FastestDet, input_size: tup
 def _boxes(
     values: NDArray[np.float32], chosen: NDArray[np.int64], grid: tuple[int, int], input_size: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """float32 [n, 4]: (x, y, width, height) in pixels of the boxes of the cells with these indices in a grid."""
+    """Return the boxes of cells with these indices in a grid, float32 [n, 4], (x, y, width, height) in pixels."""
     height, width = grid
     corners = np.stack([chosen % width, chosen // width], axis=1)
     pixels = np.array(input_size[::-1], np.float32)

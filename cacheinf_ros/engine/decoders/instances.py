@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a detector found, in pixels of the model's input, and the way of it into the frame."""
+"""The objects that a detector found, in pixels of the model's input, and their conversion to the frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Instances:
         scores: float32 [n].
         classes: int64 [n].
         key_points: float32 [n, points, 3], (x, y, score), or None.
-        outlines: of each object, or None.
+        outlines: the outlines of each object, or None.
     """
 
     boxes: NDArray[np.float32]
@@ -38,16 +38,16 @@ class Instances:
 
     @classmethod
     def of(cls, found: Found) -> Instances:
-        """Boxes alone."""
+        """Take boxes that have no key points or outlines."""
         boxes, scores, classes = found
         return cls(boxes=boxes, scores=scores, classes=classes)
 
     def in_frame(self, place: Placement, motion: Motion, labels: tuple[str, ...]) -> tuple[Box, ...]:
-        """The objects in pixels of the frame.
+        """Convert the objects to boxes in pixels of the frame.
 
         Args:
             place: where the frame lies in the input.
-            motion: where the frame shows what the outputs are for, in pixels of the input.
+            motion: from the image that the outputs are for to the frame, in pixels of the input.
             labels: names of the classes.
         """
         moved = self.boxes if motion.is_none else move_boxes(self.boxes, motion)
@@ -82,5 +82,5 @@ class Instances:
 
 
 def label_of(labels: tuple[str, ...], class_id: int) -> str:
-    """The name of a class, or its number where it has none."""
+    """Return the name of a class, or its number where it has none."""
     return labels[class_id] if class_id < len(labels) else str(class_id)

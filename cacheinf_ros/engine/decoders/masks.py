@@ -18,7 +18,7 @@ _MARGIN = 1  # prototypes' pixels around a box that interpolation within it read
 def mask_outlines(
     coefficients: NDArray[np.float32], prototypes: NDArray[Any], boxes: NDArray[np.float32], input_size: Size
 ) -> tuple[Outlines, ...]:
-    """The borders of each object's mask: where the weighted sum of the prototypes is positive, within its box.
+    """Trace the borders of each object's mask: where the weighted sum of the prototypes is positive, within its box.
 
     Args:
         coefficients: float32 [n, masks].
@@ -27,7 +27,7 @@ def mask_outlines(
         input_size: (height, width).
 
     Returns:
-        Polygons of each object in pixels of the input; holes are left out. Without any where its mask is empty.
+        The polygons of each object in pixels of the input, none where its mask is empty; holes are left out.
     """
     return tuple(
         _outlines(weights, prototypes, box, input_size) for weights, box in zip(coefficients, boxes, strict=True)
@@ -56,7 +56,7 @@ def _outlines(
 
 
 def _span(first: float, last: float, pixels: int, cells: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(first, last + 1) of the input's pixels in a box, and of the prototypes' pixels that they depend on."""
+    """Return (first, last + 1) of the input's pixels in a box, and of the prototypes' pixels that they depend on."""
     begin, end = max(0, int(np.ceil(first))), min(pixels, int(np.ceil(last)))
     scale = cells / pixels
     outer = max(0, int(np.floor(begin * scale)) - _MARGIN), min(cells, int(np.ceil(end * scale)) + _MARGIN)

@@ -24,8 +24,8 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
     """Read every cell's box, and keep the best of overlapping ones.
 
     Args:
-        outputs: of each grid scores [1, n, classes] and logits of distances [1, n, 4 * bins] (left, top, right,
-            bottom), in any order; or of all grids together both, [1, n, classes + 4 * bins].
+        outputs: for each grid, scores [1, n, classes] and logits of distances [1, n, 4 * bins] (left, top, right,
+            bottom), in any order; or one output with both for all grids, [1, n, classes + 4 * bins].
         decoder: how to read them.
         input_size: (height, width) of the model's input.
 
@@ -43,7 +43,7 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
 
 
 def _grids(outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Scores [n, classes] and logits [n, 4 * bins] of each grid, or of all of them together where outputs are."""
+    """Return scores [n, classes] and logits [n, 4 * bins] of each grid, or of all grids where there is one output."""
     rows = [output.reshape(-1, output.shape[-1]) for output in outputs]
     counts = [int(np.prod(grid_size(stride, input_size))) for stride in decoder.strides]
     width = 4 * decoder.bins
@@ -58,7 +58,7 @@ def _grids(outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size) -> l
 def _boxes(
     logits: NDArray[np.float32], chosen: NDArray[np.int64], decoder: NanoDet, input_size: Size
 ) -> NDArray[np.float32]:
-    """float32 [chosen, 4], (x, y, width, height) in pixels of the input."""
+    """Return the chosen cells' boxes, float32 [chosen, 4], (x, y, width, height) in pixels of the input."""
     cells = Cells.of(decoder.strides, input_size)
     strides = cells.strides[chosen, None]
     shares = softmax(logits.reshape(-1, 4, decoder.bins))

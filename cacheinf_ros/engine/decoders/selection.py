@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What of a model's answers the user wants to see."""
+"""Selects which of a model's answers the user wants to see."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cacheinf_ros.errors import ConfigError, shortened
 
 _LONGEST = 20_000  # characters of what a user writes: names of a thousand classes
 _MOST_DIGITS = 9
-_NAMED = 8  # of the known classes, where none is near
+_NAMED = 8  # known classes to name where none is near
 _ROUNDING = 1e-6  # of sums such as 0.9 + 0.1
 Region = tuple[float, float, float, float]
-"""Left, top, width and height, as shares of the frame's."""
+"""A part of the frame: left, top, width and height, as shares of the frame's size."""
 WHOLE: Region = (0.0, 0.0, 1.0, 1.0)
 """The region that is all of the frame."""
 
@@ -27,7 +27,7 @@ class Selection:
     Attributes:
         score_threshold: the least score, in place of the model card's; None: the card's.
         classes: ids of the classes; None: all.
-        region: in which a box's centre must lie.
+        region: the region in which a box's centre must lie.
     """
 
     score_threshold: float | None = None
@@ -38,10 +38,10 @@ class Selection:
     def of(
         cls, score_threshold: float, classes: str, labels: tuple[str, ...], region: Sequence[float] = WHOLE
     ) -> Selection:
-        """Read what a user wrote.
+        """Read a selection as a user wrote it.
 
         Args:
-            score_threshold: 0: the card's.
+            score_threshold: the least score; 0: the card's.
             classes: names or ids, separated by commas; empty: all.
             labels: names of the model's classes.
             region: see :data:`Region`.
@@ -60,7 +60,7 @@ class Selection:
         )
 
     def applied(self, decoded: Decoded, image_size: tuple[int, int]) -> Decoded:
-        """What is reported of answers, for a frame of (height, width), that were read without this selection."""
+        """Return what is reported of answers to a frame of (height, width) that were read without this selection."""
         boxes = (box for box in decoded.boxes if self.shows(box.class_id, box.score))
         return replace(
             decoded,
@@ -69,7 +69,7 @@ class Selection:
         )
 
     def shows(self, class_id: int, score: float) -> bool:
-        """Whether an answer is reported."""
+        """Tell whether an answer of this class and score is reported."""
         is_wanted = self.classes is None or class_id in self.classes
         return is_wanted and (self.score_threshold is None or score >= self.score_threshold)
 

@@ -19,8 +19,8 @@ def decode_ssd(offsets: NDArray[Any], scores: NDArray[Any], decoder: SsdBoxes, i
     """Move the priors, and keep the best of overlapping boxes.
 
     Args:
-        offsets: float32 [1, n, 4]: of the centre (x, y) in sides of the prior, then the logarithms of width and height
-            over the prior's; each divided by its variance.
+        offsets: float32 [1, n, 4]: the offset of the centre (x, y) in sides of the prior, then the logarithms of width
+            and height over the prior's; each divided by its variance.
         scores: float32 [1, n, classes].
         input_size: (height, width) of the model's input.
 
@@ -40,7 +40,7 @@ def decode_ssd(offsets: NDArray[Any], scores: NDArray[Any], decoder: SsdBoxes, i
 
 
 def prior_boxes(decoder: SsdBoxes, input_size: Size) -> NDArray[np.float32]:
-    """float32 [n, 4], (centre x, centre y, width, height) in pixels: head by head, cell by cell, then by size.
+    """Return the priors, float32 [n, 4], (centre x, centre y, width, height) in pixels: by head, then cell, then size.
 
     The cells of a head divide the input evenly, also where its sides are no multiples of the stride.
     """
@@ -64,7 +64,7 @@ def _grid(cells: Size, sides: tuple[float, ...], input_size: Size) -> NDArray[np
 
 
 def _moved(priors: NDArray[np.float32], offsets: NDArray[np.float32], decoder: SsdBoxes) -> NDArray[np.float32]:
-    """float32 [n, 4]: (x, y, width, height) in pixels."""
+    """Return the boxes of moved priors, float32 [n, 4], (x, y, width, height) in pixels."""
     centres = priors[:, :2] + offsets[:, :2] * decoder.center_variance * priors[:, 2:]
     sizes = priors[:, 2:] * np.exp(offsets[:, 2:] * decoder.size_variance)
     return np.concatenate([centres - sizes / 2, sizes], axis=1).astype(np.float32)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Non-maximum suppression: of detections that overlap, the best."""
+"""Non-maximum suppression, which keeps the best of detections that overlap."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Found = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
-"""boxes [n, 4] as (x, y, width, height) in pixels of the model's input; scores [n]; class ids [n]; best first."""
+"""Boxes [n, 4], (x, y, width, height) in pixels of the model's input, their scores [n] and classes [n], best first."""
 
 
 def best_class(scores: NDArray[Any], background: int | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The score and the index of the best class of each row of [n, classes], the background left out."""
+    """Return the score and the index of the best class of each row of [n, classes], the background left out."""
     candidates = scores.astype(np.float32)
     if background is not None:
         candidates[:, background] = -1.0
@@ -22,9 +22,9 @@ def best_class(scores: NDArray[Any], background: int | None = None) -> tuple[NDA
 
 
 def suppress(found: Found, *, score_threshold: float, iou_threshold: float) -> Found:
-    """Drop what scores less than the threshold, and of boxes of one class that overlap more than allowed all but one.
+    """Drop boxes that score less than the threshold, and all but the best of one class's boxes that overlap too much.
 
-    ``found``: in any order.
+    ``found`` may be in any order.
     """
     kept = surviving(found, score_threshold=score_threshold, iou_threshold=iou_threshold)
     boxes, scores, classes = found
@@ -32,7 +32,7 @@ def suppress(found: Found, *, score_threshold: float, iou_threshold: float) -> F
 
 
 def surviving(found: Found, *, score_threshold: float, iou_threshold: float) -> NDArray[np.int64]:
-    """The indices of what :func:`suppress` keeps, best first."""
+    """Return the indices of what :func:`suppress` keeps, best first."""
     boxes, scores, classes = (values.tolist() for values in found)
     indices = cv2.dnn.NMSBoxesBatched(boxes, scores, classes, score_threshold, iou_threshold)
     kept = np.array(indices, np.int64).reshape(-1)

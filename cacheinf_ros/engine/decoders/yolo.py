@@ -18,10 +18,10 @@ Size = tuple[int, int]
 
 
 def decode_yolo(outputs: dict[str, NDArray[Any]], decoder: Yolo, input_size: Size) -> Instances:
-    """Keep the best of overlapping boxes, with their masks or key points.
+    """Read the boxes, and keep the best of overlapping ones, with their masks or key points.
 
     Args:
-        outputs: float32 [1, values, n] or [1, n, values], see :class:`Yolo`; with masks their prototypes [1, m, h, w].
+        outputs: float32 [1, values, n] or [1, n, values], see :class:`Yolo`; with masks, their prototypes [1, m, h, w].
         decoder: how to read them.
         input_size: (height, width) of the model's input.
 
@@ -52,7 +52,7 @@ def decode_yolo(outputs: dict[str, NDArray[Any]], decoder: Yolo, input_size: Siz
 
 
 def _values(outputs: dict[str, NDArray[Any]], decoder: Yolo) -> NDArray[Any]:
-    """[values, n] of the first output with three dimensions."""
+    """Return the first output with three dimensions that is not the prototypes, as [values, n]."""
     output = next((value for name, value in outputs.items() if name != decoder.masks and value.ndim == 3), None)
     if output is None:
         raise ValueError("none of the outputs is [1, values, n] or [1, n, values]")
@@ -62,7 +62,7 @@ def _values(outputs: dict[str, NDArray[Any]], decoder: Yolo) -> NDArray[Any]:
 def _best(
     scores: NDArray[Any], objectness: NDArray[Any] | None, decoder: Yolo
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    """Which cells' best class reaches the threshold; that score and class. Scores are [classes, n]."""
+    """Find the cells whose best class reaches the threshold, with its score and class; scores are [classes, n]."""
     if objectness is None:
         chosen = np.flatnonzero(scores.max(0) >= decoder.score_threshold)
         best = scores[:, chosen].astype(np.float32)
@@ -75,7 +75,7 @@ def _best(
 
 
 def _boxes(boxes: NDArray[Any], chosen: NDArray[np.int64], decoder: Yolo, input_size: Size) -> NDArray[np.float32]:
-    """float32 [chosen, 4], (x, y, width, height) in pixels of the input, of centres and sizes [n, 4]."""
+    """Return boxes, float32 [chosen, 4], (x, y, width, height) in pixels of the input, of centres and sizes [n, 4]."""
     values = boxes[chosen].astype(np.float32)
     centres, sizes = values[:, :2], values[:, 2:]
     if decoder.strides:
@@ -88,7 +88,7 @@ def _boxes(boxes: NDArray[Any], chosen: NDArray[np.int64], decoder: Yolo, input_
 
 
 def _key_points(values: NDArray[np.float32], decoder: Yolo) -> NDArray[np.float32]:
-    """float32 [n, points, 3]; points without a score of their own are as sure as can be."""
+    """Return the key points, float32 [n, points, 3]; points without a score of their own get the score 1."""
     points = values.reshape(len(values), decoder.key_points, decoder.key_point_values)
     if decoder.key_point_values == 3:
         return points

@@ -16,11 +16,14 @@ Footprint = Window | TapTable
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AccessPattern:
-    """Tells where an operator reads its first input: by default, as it reads the others, where the output is computed.
+    """Where an operator reads its first input, if not at the very pixels of the output that it computes.
+
+    Operators without an access pattern read all inputs where the output is computed; those that have one read their
+    further inputs so.
 
     Attributes:
-        forward: which input pixels each output pixel reads.
-        back: which output pixels each input pixel is read by.
+        forward: the input pixels that each output pixel reads.
+        back: the output pixels that read each input pixel.
     """
 
     forward: Footprint
@@ -28,7 +31,10 @@ class AccessPattern:
 
 
 def access_patterns(layout: Layout) -> dict[str, AccessPattern]:
-    """Describe, by output, the operators that read other pixels than they write. Equal ones are the same object."""
+    """Return, by output, the patterns of the operators that read other pixels than they write.
+
+    Equal patterns are the same object.
+    """
     found: dict[object, AccessPattern] = {}
     result = {}
     for operator in layout.operators:
@@ -58,7 +64,7 @@ def _forward(operator: Operator, layout: Layout) -> Footprint | None:
 
 
 def inverse(footprint: Footprint, in_size: Size) -> Footprint:
-    """Which outputs each input, of a map of (height, width), is read by."""
+    """Return which output pixels read each input pixel; ``in_size``: the input map's (height, width)."""
     if isinstance(footprint, TapTable):
         return footprint.inverse(in_size)
     if footprint.stride == (1, 1):
@@ -67,7 +73,7 @@ def inverse(footprint: Footprint, in_size: Size) -> Footprint:
 
 
 def _mirrored(window: Window) -> Window:
-    """What reads the outputs of a window at stride 1 that an input is part of."""
+    """Return, for a window at stride 1, the window over its output that reads each input pixel."""
     kernel, dilation, padding = window.kernel, window.dilation, window.padding
     return Window(
         in_size=window.out_size,

@@ -15,24 +15,29 @@ from cacheinf_ros.engine.kernels.abi import CSet
 Size = tuple[int, int]
 Mask = NDArray[np.uint8]
 
-_MARK = 255  # so that one pixel of many shows in their mean
+_MARK = 255  # large, so that a single pixel still shows in the mean of many
 _SPARE = 8  # entries that compiled code may write behind the last
 
 
 class ActiveSet:
-    """Some pixels of a tensor, as a mask and as a list; compiled code works on the same memory.
+    """Some of a tensor's pixels, as a mask and as a list; compiled code works on the same memory.
 
     Attributes:
         size: (height, width).
         mask: uint8 [height, width], 1 where active.
         all_pixels: int32 [height * width]: the indices of all pixels.
-        device_mask: uint8 [height * width] on another device, which counts in place of the mask; None: there is none.
+        device_mask: uint8 [height * width] on another device, which replaces the mask where there is one, or None.
     """
 
     __slots__ = ("_header", "_listed", "all_pixels", "device_mask", "mask", "size")
 
     def __init__(self, size: Size, all_pixels: NDArray[np.int32] | None = None) -> None:
-        """An empty set; ``all_pixels``: 0, 1, 2, ..., at least as many as pixels, to be shared."""
+        """Create an empty set.
+
+        Args:
+            size: (height, width).
+            all_pixels: int32, 0, 1, 2, ..., for at least as many pixels, which sets may share; None: allocate it.
+        """
         pixels = size[0] * size[1]
         self.size = size
         self.mask = np.zeros(size, np.uint8)
@@ -44,65 +49,70 @@ class ActiveSet:
 
     @property
     def address(self) -> int:
-        """Address of the ``ci_set``; valid as long as this object lives."""
+        """The address of the ``ci_set``; valid as long as this object lives."""
         return ctypes.addressof(self._header)
 
     @property
     def count(self) -> int:
-        """How many pixels are active."""
+        """The number of active pixels."""
         return self._header.count
 
     @count.setter
     def count(self, count: int) -> None:
-        """Say how many there are where only another device has their mask and their list."""
+        """Set the number of active pixels, where only another device has the mask and the list."""
         self._header.count = count
 
     @property
     def pixels(self) -> int:
-        """Active or not."""
+        """The number of pixels, active or not."""
         return len(self.all_pixels)
 
     @property
     def listed(self) -> NDArray[np.int32]:
-        """int32 [count]: indices of the active pixels in row-major order; valid until the set changes."""
+        """The indices of the active pixels, int32 [count] in row-major order; valid until the set changes."""
         count = self.count
         return self.all_pixels if count == self.pixels else self._listed[:count]
 
     def fill(self) -> None:
-        """Everything is active."""
+        """Make every pixel active."""
         self.device_mask = None
         self.mask.fill(1)
         self._header.count = self.pixels
 
     def clear(self) -> None:
-        """Nothing is active."""
+        """Make no pixel active."""
         self.device_mask = None
         self.mask.fill(0)
         self._header.count = 0
 
     def use_mask(self) -> None:
-        """List the pixels that the mask holds."""
+        """List the pixels that are 1 in the mask, and count them."""
         self.device_mask = None
         listed = np.flatnonzero(self.mask.view(np.bool_).ravel())  # numpy is much faster on bool
         self._listed[: len(listed)] = listed
         self._header.count = len(listed)
 
     def fill_middle(self, share: float) -> None:
-        """A rectangle in the middle is active: see :func:`middle`."""
+        """Make exactly the pixels of a rectangle in the middle active, see :func:`middle`."""
         self.mask.fill(0)
         self.mask[middle(self.size, share)] = 1
         self.use_mask()
 
 
 def middle(size: Size, share: float) -> tuple[slice, slice]:
-    """Rows and columns of the rectangle in the middle of a map of (height, width) with this share of the pixels."""
+    """Return the rows and columns of a rectangle in the middle of a map that has this share of its pixels.
+
+    Args:
+        size: (height, width) of the map.
+        share: from 0 to 1; the rectangle has at least one pixel.
+    """
     height, width = (max(1, round(n * share**0.5)) for n in size)
     top, left = (size[0] - height) // 2, (size[1] - width) // 2
     return slice(top, top + height), slice(left, left + width)
 
 
 def pooled(mask: Mask, size: Size) -> Mask:
-    """uint8 of this size, (height, width): 1 where any pixel of the mask there is 1."""
+    """Resize a mask to (height, width): uint8, 1 where any of the pixels that it covers is 1."""
     if mask.shape == size:
         return mask
     if mask.shape[0] < size[0]:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Sides of an image, beside which padding may count as changed."""
+"""The sides of an image beside which padding may count as changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntFlag
 
 
 class Border(IntFlag):
-    """Sides of an image beside which its padding counts as changed; ``ci_border``."""
+    """The sides of an image beside which its padding counts as changed; ``ci_border`` in compiled code."""
 
     NONE = 0
     LEFT = 1
@@ -18,9 +18,9 @@ class Border(IntFlag):
 
     @classmethod
     def left_behind(cls, dx: int, dy: int) -> Border:
-        """The sides over which pixels leave when a picture moves right by dx and down by dy.
+        """Return the sides where padding takes the place of pixels when an image moves right by dx and down by dy.
 
-        There padding takes the place of pixels. On the other sides it moves along, and pixels enter.
+        Those are the opposite of the sides at which new pixels enter.
         """
         across = cls.RIGHT if dx > 0 else cls.LEFT if dx < 0 else cls.NONE
         along = cls.BOTTOM if dy > 0 else cls.TOP if dy < 0 else cls.NONE

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What an executor is prepared from."""
+"""The input of an executor: the steps of a plan with their kernels and tensors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Executable:
     """The steps of a plan, and all that they work with.
 
     Attributes:
-        kernels: of the operators of all :class:`.steps.Compute` steps, by the operator's output.
-        replicas: what another machine has of each tensor; None: there is none.
-        segments: which steps that follow one another are executed strip by strip; none where a step holds changes back.
+        kernels: by operator's output, the kernels of all :class:`.steps.Compute` steps.
+        replicas: what another machine has of each tensor; None: there is no other machine.
+        segments: the runs of steps that are executed strip by strip; there are none where a step holds changes back.
     """
 
     steps: Sequence[Step]

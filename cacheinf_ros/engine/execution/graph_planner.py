@@ -28,12 +28,12 @@ class Planner:
         thresholds: Mapping[str, DeltaThreshold] | None = None,
         replicas: TensorReplicas | None = None,
     ) -> Plan:
-        """Plan.
+        """Make a plan.
 
         Args:
             caching: which maps are kept.
             thresholds: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
-            replicas: by tensor, where another machine may compute a part of it.
+            replicas: the replicas of the tensors of which another machine may compute a part; None: there is none.
         """
         if replicas is not None:
             supplies = self._supplies(caching, is_partitioned=True)
@@ -41,10 +41,10 @@ class Planner:
         return Planning(self._structure, thresholds or {}, caching, self._supplies(caching)).plan()
 
     def _supplies(self, caching: Caching, *, is_partitioned: bool = False) -> dict[str, tuple[Operator, ...]]:
-        """By the output of an operator that is kept: those that it needs anew, in order.
+        """Return, by each operator's kept output, the operators with dropped outputs to compute before it, in order.
 
-        What is computed completely whenever anything changes need not be asked for again, on one machine: of two, each
-        computes only what its own rows need.
+        On one machine, a map that is computed completely whenever anything changes is computed for its first reader
+        only. With two machines each computes only what its own rows need.
         """
         layout = self._layout
         complete: set[str] = set()
@@ -64,6 +64,6 @@ class Planner:
                 continue
             if caching.dense:
                 complete |= set(chain)
-            elif isinstance(operator, GlobalMean):  # of what these read some pixels may be read by nobody
+            elif isinstance(operator, GlobalMean):  # it reads all pixels, even those that nothing else reads
                 complete.update(leaf for name in operator.inputs for leaf in layout.leaves[name] if leaf in chain)
         return found

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which lines of its inputs an operator reads in order to compute some lines of its output."""
+"""Computes which lines of its inputs an operator reads in order to compute some lines of its output."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
 
 
 def lines_read(layout: Layout, operator: Operator, position: int, lines: range) -> range:
-    """The lines of the input at a position, from the first to the last of those that are read.
+    """Return the lines of one input from the first that the operator reads to the last.
 
     Args:
-        lines: of the output; there is at least one.
+        position: which of the operator's inputs.
+        lines: the lines of the output that are computed; there is at least one.
     """
     height = layout.spec(operator.inputs[position]).size[0]
-    if position > 0:  # what is added or multiplied: pixel by pixel, or one for all
+    if position > 0:  # an operand that is added or multiplied, pixel by pixel or one pixel for all
         return range(1) if height == 1 else lines
     match operator:
         case Conv() | Pool():

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Executes steps by the compiled program: one call for all steps between two that only torch can do."""
+"""Executes steps by the compiled program, in one call for all consecutive steps that need no Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,16 @@ class NativeExecutor:
     """Runs the steps of a plan on the CPU."""
 
     def __init__(self, executable: Executable, library: ctypes.CDLL, threads: int) -> None:
-        """``threads``: the ``ci_threads``, which live as long as this object is used."""
+        """Prepare the steps.
+
+        Args:
+            executable: what is executed.
+            library: the compiled kernels.
+            threads: address of the ``ci_threads``, which must live as long as this object is used.
+
+        Raises:
+            EngineError: there is not enough memory.
+        """
         steps, kernels, tensors = executable.steps, executable.kernels, executable.tensors
         self._library = library
         self._replicas = executable.replicas
@@ -64,25 +73,25 @@ class NativeExecutor:
         order, kept = in_strips(executable, encoded)
         self._kept += kept
         self._steps = (CStep * len(order))(*(step for _, step in order))
-        self._owners = np.array([owner for owner, _ in order], np.intp)  # by compiled step: the plan's step
+        self._owners = np.array([owner for owner, _ in order], np.intp)  # the plan's step of each compiled one
         self._times = np.zeros(len(order), np.float32)
-        self._places: list[list[int]] = [[] for _ in steps]  # by the plan's step: the compiled ones
+        self._places: list[list[int]] = [[] for _ in steps]  # the compiled steps of each of the plan's steps
         for place, (owner, _) in enumerate(order):
             self._places[owner].append(place)
         self._find_breaks()
         self._program = library.ci_program_create(threads, *_scratch(steps, tensors.maps))
         if self._program is None:
             raise EngineError("there is not enough memory for the engine: take a smaller model or input")
-        # not at the interpreter's exit: a daemon thread may be running it then
+        # not at the interpreter's exit: a daemon thread may be running the program then
         weakref.finalize(self, library.ci_program_destroy, self._program).atexit = False
 
     @property
     def microseconds(self) -> NDArray[np.float32]:
-        """float32 [steps], of each step of the plan in the last run; 0 for those that torch did."""
+        """The microseconds that each step of the plan took in the last run, float32 [steps]; 0 for steps in Python."""
         return np.bincount(self._owners, self._times, minlength=len(self._places)).astype(np.float32)
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
-        """As :meth:`Executor.execute`."""
+        """Implement :meth:`Executor.execute`."""
         if self._replicas is not None and self._replicas.partition is not self._partition:
             self._find_breaks()
         times = self._times.ctypes.data
@@ -93,20 +102,20 @@ class NativeExecutor:
                 self._breaks[last](outside, refresh)
 
     def _find_breaks(self) -> None:
-        """Find out which steps are done in Python: also those that send or receive, in this partition."""
+        """Find out which steps are done in Python, including those that send or receive in the current partition."""
         self._partition = None if self._replicas is None else self._replicas.partition
         needed = {i: run for i, (step, run) in self._transfers.items() if step.is_needed}
         self._breaks = {self._places[i][0]: run for i, run in {**self._python, **needed}.items()}
         self._spans = _spans(len(self._steps), sorted(self._breaks))
 
     def switch_from(self, index: int, pixels: int) -> None:
-        """Use the alternative kernel of a step from so many active pixels on."""
+        """Use a step's alternative kernel, if it has one, when at least this many pixels are active."""
         for place in self._places[index]:
             step = self._steps[place]
             step.alternative_from = pixels if step.alternative_params else NEVER
 
     def time(self, index: int) -> float:
-        """Microseconds of one step on the active pixels that its set holds."""
+        """Return the microseconds that one step takes on the active pixels that its set holds."""
         for place in self._places[index]:
             status = self._library.ci_program_run(
                 self._program, self._steps, place, place + 1, Border.NONE, True, self._times.ctypes.data
@@ -182,29 +191,35 @@ class NativeExecutor:
 
 
 def _of_levels(delta: DeltaThreshold, levels: Levels | None, channels: int) -> NDArray[np.float32] | None:
-    """The weights of a criterion where changes are counted in levels."""
+    """Return the channel weights of a criterion, scaled where the map holds levels, float32 [channels] or None."""
     if levels is None or (delta.weight is None and delta.threshold == 0):
         return delta.weight
     return np.full(channels, levels.scale, np.float32) * (1 if delta.weight is None else delta.weight)
 
 
 def c_tap_table(table: TapTable) -> CTapTable:
-    """The structure for a table; valid as long as the table lives."""
+    """Return the C structure for a table, valid as long as the table lives.
+
+    Raises:
+        EngineError: the table is not contiguous.
+    """
     rows, columns = table.rows, table.columns
-    if not (rows.flags.c_contiguous and columns.flags.c_contiguous):  # compiled code trusts that
+    if not (rows.flags.c_contiguous and columns.flags.c_contiguous):  # compiled code does not check it
         raise EngineError("internal error: a table of taps does not lie in one piece")
     return CTapTable(rows.shape[1], columns.shape[1], rows.ctypes.data, columns.ctypes.data)
 
 
 def _spans(count: int, breaks: list[int]) -> list[tuple[int, int]]:
-    """(first, last + 1) of the steps to run before each break, and after the last one."""
+    """Return (first, last + 1) of the steps to run before each break, and of those after the last break."""
     starts = [0, *(i + 1 for i in breaks)]
     return list(zip(starts, [*breaks, count], strict=True))
 
 
 def _scratch(steps: Sequence[Step], maps: Mapping[str, MapBuffer]) -> tuple[int, int, int, int, int]:
-    """For ``ci_program_create``: bytes of masks, pixels of the largest map, channels of the widest; what pooling takes:
-    pixels, with the margin, and floats of a line.
+    """Return the sizes of scratch memory for ``ci_program_create``.
+
+    They are: bytes of a mask, pixels of the largest map, channels of the widest map, and for pooled changes the pixels
+    of the largest map including its margin and the floats of its longest line.
     """
     mask, pixels, channels, pooled, line_floats = 64, 64, 16, 0, 0
     for step in steps:

@@ -1,12 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From a graph to steps: which set belongs to which tensor, and in which order they are filled.
+"""Turns a graph into steps: which active set belongs to which tensor, and in which order the sets are filled.
 
 Operators with the same inputs and the same window share a set, and no set is allocated while frames are processed.
 
-Maps that are not kept between frames hold nothing at first. Before an operator whose output is kept, those that it
-reads are computed where it reads them: active sets propagate forwards through all operators, and then back from that
-operator to the next maps that are kept (CacheInf section 4.2; the halo is the composed receptive field of the operators
-in between). What another one made them compute before, in the same frame, is left out.
+Maps that are not kept between frames are empty when a frame begins. Before an operator whose output is kept, the
+dropped maps that it reads are computed where it reads them: active sets propagate forwards through all operators, and
+then back from that operator to the nearest maps that are kept (CacheInf section 4.2; the halo is the composed receptive
+field of the operators in between). Pixels already computed for another operator in the same frame are left out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """Steps in order of execution.
+    """The steps that compute a frame, in order of execution.
 
     Attributes:
         input: the changed pixels of the model's input; whoever runs the plan fills it.
-        changed: by tensor that is computed, the pixels whose value may have changed.
+        changed: by tensor, for the input and all that is computed, the pixels whose value may have changed.
     """
 
     steps: tuple[Step, ...]
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def propagated_pixels(self) -> int:
-        """How many pixels the sets have that steps fill which compute nothing."""
+        """The total size, in pixels, of the sets that are filled by steps that only propagate or combine sets."""
         growing = (Propagate, Union, Difference, FillIfAny)
         return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 
@@ -53,8 +53,9 @@ class Structure:
     """What all plans of a graph have in common.
 
     Attributes:
-        patterns: by operator's output, of the operators that read other pixels than they write.
-        all_pixels: int32, 0, 1, 2, ...: for each pixel of the largest map.
+        layout: where the graph's tensors lie.
+        patterns: by operator's output, the access patterns of the operators that read other pixels than they write.
+        all_pixels: int32, 0, 1, 2, ..., one entry for each pixel of the largest map.
     """
 
     layout: Layout
@@ -63,17 +64,17 @@ class Structure:
 
     @classmethod
     def of(cls, layout: Layout) -> Structure:
-        """Find it out."""
+        """Find the structure of a graph."""
         largest = max(layout.spec(name).pixels for name in layout.maps)
         return cls(layout=layout, patterns=access_patterns(layout), all_pixels=np.arange(largest, dtype=np.int32))
 
 
 class Planning:
-    """One plan as it is made.
+    """A plan that is being made.
 
     Attributes:
-        steps: so far.
-        changed: see :class:`Plan`, so far.
+        steps: the steps that have been added so far.
+        changed: as in :class:`Plan`, for the tensors that have been planned so far.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Planning:
         caching: Caching = EVERYTHING,
         supplies: Mapping[str, Sequence[Operator]] | None = None,
     ) -> None:
-        """Begin.
+        """Begin an empty plan.
 
         Args:
-            thresholds: by tensor of which small changes are held back.
-            supplies: by the output of an operator that is kept, what is to be computed anew before it; None: nothing.
+            structure: what all plans of the graph have in common.
+            thresholds: by tensor, for those of which small changes are held back.
+            caching: which maps are kept.
+            supplies: by an operator's kept output, the operators to compute anew before it; None: there are none.
         """
         self.steps: list[Step] = []
         self._layout = structure.layout
@@ -98,7 +101,7 @@ class Planning:
         self._propagated: dict[tuple[int, Footprint, bool], ActiveSet] = {}
         self._unions: dict[frozenset[int], ActiveSet] = {}
         self._filled: dict[tuple[int, Size], ActiveSet] = {}
-        self._done: dict[str, list[ActiveSet]] = {}  # by tensor that is dropped: what has been computed of it
+        self._done: dict[str, list[ActiveSet]] = {}  # by dropped tensor, the sets that have been computed of it
         graph = self._layout.graph
         self._input = self._new(graph.tensors[graph.input].size)
         self.changed: dict[str, ActiveSet] = {graph.input: self._input}
@@ -114,7 +117,7 @@ class Planning:
         return Plan(steps=tuple(self.steps), input=self._input, changed=self.changed)
 
     def _add_local(self, operator: Operator, active: ActiveSet, delta: DeltaThreshold | None) -> None:
-        """Add what it takes to compute the active pixels of a local operator's output."""
+        """Add the steps that compute the active pixels of a local operator's output."""
         if self._is_dropped(operator.output):
             self.changed[operator.output] = active
         else:
@@ -122,15 +125,15 @@ class Planning:
             self.changed[operator.output] = self._compute(operator, active, delta)
 
     def _publish(self, tensor: str, changed: ActiveSet, active: ActiveSet) -> None:
-        """Let operators see which pixels of a tensor may have changed; ``active``: where they may on any machine."""
+        """Record which pixels of a tensor may have changed, here (``changed``) and on any machine (``active``)."""
         self.changed[tensor] = changed
 
     def _replica(self, tensor: str) -> TensorReplica | None:
-        """What another machine has of a tensor; None: there is none."""
+        """Return what another machine has of a tensor; None: there is no other machine."""
         return None
 
     def _finish(self) -> None:
-        """Add what is left to do when all is computed."""
+        """Add the steps that come after all operators; here there are none."""
 
     def _is_dropped(self, leaf: str) -> bool:
         return self._layout.root(leaf) in self._caching.dropped
@@ -141,7 +144,7 @@ class Planning:
         return changed
 
     def _active(self, operator: Operator) -> ActiveSet:
-        """The pixels that depend on a changed pixel of an input."""
+        """Return the pixels of an operator's output that depend on a changed pixel of an input."""
         size = self._layout.spec(operator.output).size
         if self._caching.dense:
             return self._fill_if_any(self._input, size)
@@ -153,7 +156,7 @@ class Planning:
         return self._union([s if s.size == size else self._fill_if_any(s, size) for s in sets])
 
     def _supply(self, consumer: Operator, active: ActiveSet) -> None:
-        """Compute what an operator reads of maps that are not kept, as far as that has not been done."""
+        """Add steps that compute the pixels of dropped maps that an operator reads, as far as they are missing."""
         chain = self._supplies[consumer.output]
         needed: dict[str, list[ActiveSet]] = {producer.output: [] for producer in chain}
         self._need(consumer, active, needed)
@@ -167,7 +170,7 @@ class Planning:
             self._compute(producer, rest)
 
     def _need(self, operator: Operator, active: ActiveSet, needed: dict[str, list[ActiveSet]]) -> None:
-        """Note what an operator reads of maps that are not kept, in order to compute some pixels."""
+        """Add to ``needed``, by dropped map, the pixels that an operator reads in order to compute active ones."""
         for position, name in enumerate(operator.inputs):
             for leaf in self._layout.leaves[name]:
                 if leaf not in needed:
@@ -182,11 +185,14 @@ class Planning:
                     needed[leaf].append(active)
 
     def _whole(self, active: ActiveSet, size: Size) -> ActiveSet:
-        """All of a map of which some pixels are asked for, whatever changed: nobody will ask for it again."""
+        """Return the set of all pixels of a map, filled when anything changed, as this is the only time it is computed.
+
+        ``active``: the pixels that are to be computed from it.
+        """
         return self._fill_if_any(self._input, size)
 
     def _missing(self, leaf: str, needed: Sequence[ActiveSet]) -> ActiveSet | None:
-        """What is needed of a map and has not been computed yet; None: nothing."""
+        """Return the needed pixels of a map that have not been computed yet; None: there are none."""
         if not needed:
             return None
         wanted, done = self._union(needed), self._done.setdefault(leaf, [])
@@ -224,7 +230,7 @@ class Planning:
         if len(distinct) == 1:
             return distinct[0]
         if key not in self._unions:
-            if len({source.size for source in distinct}) > 1:  # compiled code trusts that
+            if len({source.size for source in distinct}) > 1:  # compiled code does not check it
                 raise EngineError("internal error: sets of different sizes are to be united")
             target, union = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:

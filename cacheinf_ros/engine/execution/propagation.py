@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Propagation of active sets: which output pixels depend on an active input pixel, for separable local operators.
+"""Propagates active sets: finds the output pixels that depend on active input pixels, for separable local operators.
 
 These are the pixels uv' of CacheInf's section 4.2, equations 4 and 5.
 """
@@ -17,16 +17,16 @@ from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.graph import AxisTaps, Window
 
 BEFORE, BEHIND = -1, -2
-"""Positions beside the image: on the left or above, on the right or below."""
+"""Positions beside the image: on the left or above it (BEFORE), on the right or below it (BEHIND)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TapTable:
-    """Which input pixels each output pixel reads.
+    """The input pixels that each output pixel reads, by row and by column.
 
     Attributes:
-        rows: int32 [out_height, taps]: positions along y, :data:`BEFORE` or :data:`BEHIND` beside the image.
-        columns: int32 [out_width, taps]: positions along x.
+        rows: int32 [out_height, taps]: positions along y; :data:`BEFORE` or :data:`BEHIND` beside the image.
+        columns: int32 [out_width, taps]: positions along x, with the same marks beside the image.
     """
 
     rows: NDArray[np.int32]
@@ -39,7 +39,7 @@ class TapTable:
 
     @classmethod
     def of(cls, footprint: Window | TapTable) -> TapTable:
-        """The table of either; itself where it is one."""
+        """Return the table of a window; a table is returned as it is."""
         return cls.of_window(footprint) if isinstance(footprint, Window) else footprint
 
     @classmethod
@@ -49,7 +49,7 @@ class TapTable:
 
     @classmethod
     def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> TapTable:
-        """List the taps of a resampling; one beside the image whose weight is 0 is none at all: it repeats another."""
+        """List the taps of a resampling; a tap of weight 0 is not read, so it repeats the first one."""
         return cls(rows=_used(rows), columns=_used(columns))
 
     @classmethod
@@ -59,14 +59,20 @@ class TapTable:
         return cls(rows=rows, columns=columns)
 
     def inverse(self, in_size: Size) -> TapTable:
-        """Which output pixels each input pixel is read by; none: :data:`BEFORE`."""
+        """Return which output pixels read each input pixel; :data:`BEFORE` where none does."""
         return TapTable(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
 
 
 def propagate(table: TapTable, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
-    """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it.
+    """Fill the target with the outputs that depend on an active pixel of the source, or on changed padding.
 
-    With a full source all count, also those that read nothing but padding: it stands for "compute everything".
+    A full source stands for "compute everything": then all outputs count, even those that read nothing but padding.
+
+    Args:
+        table: which source pixels each target pixel reads.
+        source: the active input pixels.
+        target: filled with output pixels.
+        outside: the sides beside which padding has changed.
     """
     if source.count == source.pixels:
         target.fill()
@@ -90,7 +96,7 @@ def _window_axis(window: Window, axis: int) -> NDArray[np.int32]:
 
 
 def _inverse_axis(positions: NDArray[np.int32], in_size: int) -> NDArray[np.int32]:
-    """int32 [outputs, taps], positions of inputs -> int32 [inputs, taps], positions of outputs."""
+    """Turn the inputs that each output reads, int32 [outputs, taps], into the outputs of each input, [inputs, taps]."""
     output, _ = np.nonzero(positions >= 0)
     pairs = np.unique(np.stack([positions[positions >= 0], output], axis=1), axis=0)
     counts = np.bincount(pairs[:, 0], minlength=in_size)

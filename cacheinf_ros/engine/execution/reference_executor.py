@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Executes steps by plain torch, on any device: the trivial sibling of the compiled executor.
+"""Executes steps by plain torch, on any device: the simple counterpart of the compiled executor.
 
 Active outputs are computed from maps that hold new values where there are any and cached ones elsewhere (CacheInf
-section 4.2, equation 7; the query of equation 6 is made once, see :mod:`cacheinf_ros.engine.following`).
+section 4.2, equation 7; the query of equation 6 is made only once, see :mod:`cacheinf_ros.engine.following`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.engine.tf32 import in_full_precision
 from cacheinf_ros.graph.ir import resolve
 
-_POISON = 0xA5  # of levels, which cannot be NaN
+_POISON = 0xA5  # overwrites maps of levels, which cannot be NaN
 
 
 class ReferenceExecutor:
-    """Runs the steps of a plan.
+    """Runs the steps of a plan by plain torch.
 
     Attributes:
-        microseconds: float32 [steps], of each step in the last run.
+        microseconds: float32 [steps], the time that each step took in the last run.
     """
 
     def __init__(self, executable: Executable, device: torch.device) -> None:
@@ -45,15 +45,15 @@ class ReferenceExecutor:
         self.microseconds = np.zeros(len(executable.steps), np.float32)
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
-        """As :meth:`Executor.execute`."""
+        """Implement :meth:`Executor.execute`."""
         for index in range(len(self._actions)):
             self._take(index, outside, refresh)
 
     def switch_from(self, index: int, pixels: int) -> None:
-        """Nothing: no operator has a second kernel."""
+        """Do nothing, as no operator has a second kernel."""
 
     def time(self, index: int) -> float:
-        """Microseconds of one step on the active pixels that its set holds."""
+        """Return the microseconds that one step takes on the active pixels that its set holds."""
         self._take(index, Border.NONE, refresh=True)
         return float(self.microseconds[index])
 
@@ -106,7 +106,7 @@ def _fill_difference(step: Difference) -> None:
 def prepared_compute(
     step: Compute, function: PixelFunction, tensors: Tensors, device: torch.device
 ) -> Callable[[Border, bool], None]:
-    """A function that computes the active pixels and writes those that are passed on."""
+    """Return a function that computes the active pixels of a step and writes those that are passed on."""
     out = tensors.maps[step.operator.output].pixels
 
     def compute(_: Border, refresh: bool) -> None:
@@ -125,7 +125,7 @@ def prepared_compute(
 
 
 def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], None]:
-    """A function that overwrites maps."""
+    """Return a function that overwrites a step's maps with NaN, or with a fixed pattern where they hold levels."""
     maps = [tensors.maps[name].pixels for name in step.maps]
 
     def poison(*_: object) -> None:
@@ -136,7 +136,7 @@ def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], 
 
 
 def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callable[[Border, bool], None]:
-    """A function that calls a global operator, unless nothing that it reads has changed."""
+    """Return a function that calls a global operator, unless nothing that it reads has changed."""
     operator, values, out = step.operator, tensors.values, tensors.maps.get(step.operator.output)
     arguments, keywords = (on_device(value, device) for value in (operator.arguments, operator.keywords))
     read = reader(tensors)
@@ -150,7 +150,7 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
             else:
                 step.changed.clear()
             return
-        is_known = operator.output in tensors.called  # else what is there may be older than what its readers saw
+        is_known = operator.output in tensors.called  # else the stored output may be older than what its readers saw
         if is_known and not is_due:
             step.changed.clear()
             return
@@ -169,7 +169,7 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
 
 
 def reader(tensors: Tensors) -> Callable[[str], Any]:
-    """What looks up tensors for a global operator: ATen computes in float32, also of maps that are kept in 16 bits."""
+    """Return a function that looks up tensors for a global operator, as float32 where a map is kept in 16 bits."""
 
     def read(name: str) -> Any:
         value = tensors.values[name]
@@ -181,7 +181,10 @@ def reader(tensors: Tensors) -> Callable[[str], Any]:
 def _commit(
     computed: torch.Tensor, out: torch.Tensor, listed: torch.Tensor, changed: ActiveSet, delta: DeltaThreshold | None
 ) -> None:
-    """Write the pixels that changed enough as they are kept, all without a threshold; say which."""
+    """Write the computed pixels that changed enough, all without a threshold, and fill ``changed`` with them.
+
+    Changes are measured after rounding to the map's dtype.
+    """
     computed = computed.to(out.dtype)
     if delta is not None:
         passes = delta.passes(_host(computed), _host(out[listed]), listed.cpu().numpy(), changed.size)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which operators of a dense plan are computed strip by strip: those whose maps do not fit into the caches."""
+"""Chooses which operators of a dense plan are computed strip by strip: where maps do not fit into the CPU's caches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,22 @@ from cacheinf_ros.graph.ir import (
 from cacheinf_ros.memory import TensorRecord, aligned
 
 _BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
-_MORE_STRIPS = 1.25  # until their lines fit
-_SMALL_PART = 8  # of what the whole maps take
+_MORE_STRIPS = 1.25  # the factor by which the number of strips is raised until their lines fit
+_SMALL_PART = 8  # strips that do not fit either must take at most 1 / 8 of the bytes of the whole maps
 
 
 class Segmenting:
-    """Divides the operators of one plan, in which everything is computed and nothing held back."""
+    """Divides the operators of one plan in which everything is computed and nothing is held back."""
 
     def __init__(self, steps: Sequence[Step], layout: Layout, caching: Caching, cache_bytes: int) -> None:
-        """``cache_bytes``: of maps that the caches of the processors hold, where they compute a strip together."""
+        """Find the lifetimes of the plan's maps.
+
+        Args:
+            steps: the steps of the plan.
+            layout: where the graph's tensors lie.
+            caching: which maps are kept.
+            cache_bytes: how many bytes of maps the CPU's caches hold while all cores compute a strip together.
+        """
         self._layout = layout
         self._caching = caching
         self._cache_bytes = cache_bytes
@@ -43,12 +50,12 @@ class Segmenting:
         self._peak = max(sum(r.size for r in self._records if r.first <= time <= r.last) for time in times)
 
     def segments(self) -> list[Segment]:
-        """Those that take less memory traffic in strips, in order, and no more memory."""
+        """Return, in order, the segments that cause less memory traffic in strips and take no more memory."""
         found = (self._segment(times) for times in self._chains() if len(times) > 1)
         return [segment for segment in found if segment is not None]
 
     def _chains(self) -> Iterator[range]:
-        """Positions of operators among which those maps are small that lie between two chains."""
+        """Yield ranges of consecutive operators that can work in strips, divided where live maps take least memory."""
         between = [
             sum(record.size for record in self._records if record.first <= time < record.last)
             for time in range(len(self._computations))
@@ -77,9 +84,9 @@ class Segmenting:
         return segment if sum(self._bytes(record, segment) for record in alive) <= self._peak else None
 
     def _fitting(self, operators: Sequence[Operator]) -> Division | None:
-        """About the fewest strips of which each works with no more than the caches hold; None: that would be no gain.
+        """Return a division into about the fewest strips that each fit into the caches; None: strips are no gain.
 
-        Where a single line is too long for them, it is still worth it to work with a small part of the maps.
+        Where not even the finest strips fit, they are still worthwhile if they work with a small part of the maps.
         """
         most = min(self._layout.spec(operator.output).size[0] for operator in operators)
         whole, finest = (Division(self._layout, operators, count) for count in (1, most))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The steps that a compiled graph consists of: propagation of active sets, and operators on their pixels."""
+"""The steps of a plan: propagation of active sets, and operators on their pixels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Propagate:
     """Fills ``target`` with the pixels that read one of ``source``.
 
     Attributes:
-        inwards: whether it is from outputs to the inputs that they read: nothing lies beside an image of outputs.
+        footprint: which pixels of ``source`` each pixel of ``target`` reads.
+        inwards: whether it propagates from outputs back to the inputs that they read; then there is no padding.
     """
 
     source: ActiveSet
@@ -29,7 +30,7 @@ class Propagate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Union:
-    """Fills ``target`` with the pixels of either."""
+    """Fills ``target`` with the pixels that are in ``first`` or in ``second``."""
 
     first: ActiveSet
     second: ActiveSet
@@ -47,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FillIfAny:
-    """Fills ``target`` completely when ``source`` has any pixel, or when padding changed: all depends on everything."""
+    """Fills ``target`` completely when ``source`` has any pixel or padding changed, as all depends on everything."""
 
     source: ActiveSet
     target: ActiveSet
@@ -58,9 +59,9 @@ class Compute:
     """Computes the active pixels of an operator's output, in its map.
 
     Attributes:
-        active: the pixels.
-        delta: what change of a pixel is too small to be passed on; None: none is.
-        changed: filled with those of them that are passed on; the same object as ``active`` without a threshold.
+        active: the pixels to compute.
+        delta: the threshold below which a pixel's change is not passed on; None: every change is.
+        changed: filled with the active pixels that are passed on; the same object as ``active`` without a threshold.
     """
 
     operator: Operator
@@ -70,7 +71,7 @@ class Compute:
 
     @property
     def flops_per_pixel(self) -> int:
-        """What a pixel takes in a convolution; other operators count as free."""
+        """The floating-point operations of one output pixel of a convolution; other operators count as free."""
         return self.operator.flops_per_pixel if isinstance(self.operator, Conv) else 0
 
 
@@ -79,9 +80,9 @@ class Call:
     """Computes a tensor from completed ones by torch, if any of them changed.
 
     Attributes:
-        inputs: the changed sets of its inputs.
-        changed: filled with the pixels that changed; one flag where the output is no map.
-        replica: where another machine may be the one that computes it; then all of it counts as changed.
+        inputs: the changed sets of the operator's inputs.
+        changed: filled with the pixels that changed; a single flag where the output is no map.
+        replica: the output's replica, where another machine may compute it; then all of it counts as changed.
     """
 
     operator: Global
@@ -92,7 +93,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Poison:
-    """Overwrites maps with NaN: whoever reads them now reads what is not there. For debugging."""
+    """Overwrites dead maps with NaN, so that reading one by mistake shows in the results. For debugging."""
 
     maps: tuple[str, ...]
 

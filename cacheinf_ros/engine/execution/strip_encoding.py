@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Work in strips as steps of the compiled program: to kernels on lists of pixels a part is a shorter list."""
+"""Encodes work in strips as steps of the compiled program; kernels take a strip as a shorter list of pixels."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from cacheinf_ros.engine.kernels.moved_inputs import with_moved_inputs
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 
 _COPIES = {4: KernelKind.SELECT, 2: BFloat16KernelKind.SELECT_BFLOAT16, 1: Int8KernelKind.SELECT_INT8}
-"""What copies rows, by bytes of a value."""
-_PIXEL_BYTES = ctypes.sizeof(ctypes.c_int32)  # of a list's entry
+"""The kernel that copies rows, by the bytes of a value."""
+_PIXEL_BYTES = ctypes.sizeof(ctypes.c_int32)  # of one entry in a list of pixels
 
 
 def in_strips(executable: Executable, encoded: Sequence[CStep]) -> tuple[list[tuple[int, CStep]], list[object]]:
-    """The steps in the order in which they are run, each with the number of the plan's step whose work it does; and all
-    that they point to.
+    """Return the steps in the order in which they are run, and the objects that they point to.
+
+    Each step comes with the number of the plan's step whose work it does.
 
     Args:
-        encoded: the plan's steps, each as a whole.
+        executable: the plan's steps, and the segments that are executed in strips.
+        encoded: the plan's steps, each encoded as a whole.
     """
     whole = {
         step.operator.output: (number, step, encoded[number])
@@ -48,7 +50,7 @@ def in_strips(executable: Executable, encoded: Sequence[CStep]) -> tuple[list[tu
     for number, step in enumerate(encoded):
         if number not in inside:
             order.append((number, step))
-        elif number in ends:  # what stands between the segment's steps fills sets, and depends on none of them
+        elif number in ends:  # other steps in between only fill sets, and depend on none of the segment's
             encoder = StripEncoder(ends[number], whole, executable)
             order += encoder.steps()
             kept.append(encoder)
@@ -56,7 +58,7 @@ def in_strips(executable: Executable, encoded: Sequence[CStep]) -> tuple[list[tu
 
 
 class StripEncoder:
-    """Encodes the work of one segment, and holds all that its steps point to."""
+    """Encodes the work of one segment, and keeps alive all that its steps point to."""
 
     def __init__(
         self,
@@ -64,17 +66,23 @@ class StripEncoder:
         whole: Mapping[str, tuple[int, Compute, CStep]],
         executable: Executable,
     ) -> None:
-        """Encode nothing yet; ``whole``: by operator's output, its number, its computation, and the step for it."""
+        """Encode nothing yet.
+
+        Args:
+            segment: the operators that are computed in strips.
+            whole: by operator's output, the number of the plan's step, the step, and its encoding as a whole.
+            executable: what is executed.
+        """
         self._kept: list[object] = []
         self._segment = segment
         self._whole = whole
         self._kernels = executable.kernels
         self._maps = executable.tensors.maps
-        self._first = dict.fromkeys(segment.buffers, 0)  # line at which the buffer of a map begins
+        self._first = dict.fromkeys(segment.buffers, 0)  # the line of a map at which its buffer begins
         self._moved: dict[tuple[object, ...], Structure] = {}
 
     def steps(self) -> Iterator[tuple[int, CStep]]:
-        """In order, each with the number of the step whose work it does."""
+        """Yield the encoded steps in order, each with the number of the plan's step whose work it does."""
         writers = {self._segment.lies_in.get(output, output): output for output in self._segment.outputs}
         for work in self._segment.work:
             if isinstance(work, Slide):
@@ -96,7 +104,7 @@ class StripEncoder:
         return step
 
     def _slide(self, slide: Slide, writer: Compute) -> Iterator[CStep]:
-        """Move what is kept, if anything, to the front of a buffer; from now on it begins at another line."""
+        """Let a buffer begin at another line of its map, and yield the step that moves its kept lines, if any."""
         buffer, before = self._maps[slide.map], self._distance(slide.map)
         self._first[slide.map] = slide.lines.start
         if not slide.lines:
@@ -119,7 +127,7 @@ class StripEncoder:
         )
 
     def _distance(self, name: str) -> int:
-        """Bytes from a buffer's first line back to where line 0 would lie; 0 for what is no buffer."""
+        """Return the bytes, at most 0, from a buffer's start to where line 0 would lie; 0 where there is no buffer."""
         root = self._segment.lies_in.get(name)
         if root is None:
             return 0
@@ -134,7 +142,7 @@ class StripEncoder:
         return ctypes.addressof(self._moved[key])
 
     def _lines(self, active: ActiveSet, lines: range) -> int:
-        """The address of a set of the pixels of some lines."""
+        """Return the address of a set that holds the pixels of some lines."""
         width = active.size[1]
         listed = active.all_pixels.ctypes.data + lines.start * width * _PIXEL_BYTES
         part = CSet(active.mask.ctypes.data, listed, active.all_pixels.ctypes.data, *active.size, len(lines) * width, 0)

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Operators that follow one another, computed strip by strip: what one writes is read while it is in the caches.
+"""Divides consecutive operators into strips, so that what one writes is read while it is still in the CPU's caches.
 
-Each operator computes, strip after strip, the lines that are still missing for the next ones, so that none is computed
-twice and every value is the same bit for bit. A map that nobody else reads never exists as a whole: a buffer holds the
+In each strip every operator computes the lines that the next operators still lack, so that no line is computed twice
+and every value is the same bit for bit. A map that no other operator reads never exists as a whole: a buffer holds the
 lines that are still needed, and slides down the map.
 """
 
@@ -19,7 +19,7 @@ from cacheinf_ros.graph.ir import Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Computes some lines of an operator's output, by its name."""
+    """Computes some lines of an operator's output, which is given by name."""
 
     output: str
     lines: range
@@ -27,7 +27,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slide:
-    """From now on the buffer of a map begins at the first of these lines, which are moved there: perhaps none."""
+    """Lets the buffer of a map begin at the first of these lines, and moves them there; the range may be empty."""
 
     map: str
     lines: range
@@ -35,14 +35,14 @@ class Slide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Operators that follow one another in a plan, in strips.
+    """Consecutive operators of a plan that are computed in strips.
 
     Attributes:
-        outputs: of the operators, in order.
+        outputs: the operators' outputs, in order.
         work: what is done, in order.
-        buffers: by map that nobody else reads: how many lines its buffer holds. Buffers begin at line 0.
-        lies_in: by input and output of the operators that lies in such a map, the map; and these maps themselves: a
-            concatenation that is only read half by half is no input.
+        buffers: by map that only these operators read, how many lines its buffer holds. Buffers begin at line 0.
+        lies_in: the buffered map in which each input or output of the operators lies, and each such map itself, as a
+            concatenation of which only parts are read is no operator's input.
     """
 
     outputs: tuple[str, ...]
@@ -55,7 +55,7 @@ class Division:
     """One way to divide operators into strips.
 
     Attributes:
-        count: of the strips.
+        count: the number of strips.
     """
 
     def __init__(self, layout: Layout, operators: Sequence[Operator], count: int) -> None:
@@ -67,13 +67,13 @@ class Division:
 
     @cached_property
     def working_set(self) -> int:
-        """How many bytes the lines take that one strip works with, and those that later ones read again."""
+        """The most bytes that any strip takes: of the lines that it works with, and of those that later ones reread."""
         return max(
             sum(_line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
         )
 
     def segment(self, private: Sequence[str]) -> Segment:
-        """What is to be done; ``private``: the maps that only these operators read and write."""
+        """Return the work of all strips; ``private``: the maps that only these operators read and write."""
         buffers = {root: self._buffer_lines(root) for root in private}
         first = dict.fromkeys(private, 0)
         work: list[Part | Slide] = []
@@ -94,7 +94,7 @@ class Division:
 
     @cached_property
     def _alive(self) -> list[dict[str, range]]:
-        """By strip and map: the lines from the first that is used from now on to the last that has been used."""
+        """By strip and map, the lines from the first that is used from now on to the last that has been used."""
         first = {root: self._layout.spec(root).size[0] for root in self._roots}
         firsts: list[dict[str, int]] = []
         for parts in reversed(self._strips):
@@ -119,26 +119,26 @@ class Division:
                     yield self._layout.root(name), lines
 
     def _kept(self, root: str, strip: int) -> range:
-        """The lines that a strip finds computed and that are still needed."""
+        """Return the lines that earlier strips have computed and that are needed in this strip or later."""
         first = self._alive[strip][root].start
         return range(first, max(first, self._alive[strip - 1][root].stop if strip else 0))
 
     def _buffer_lines(self, root: str) -> int:
-        """Room for a strip's lines, and for what is kept: it is moved to where nothing of it lies."""
+        """Return how many lines a buffer needs: a strip's, and the kept ones once more, as moves must not overlap."""
         height, width = self._layout.spec(root).size
         lines = max(len(self._alive[strip][root]) + len(self._kept(root, strip)) for strip in range(self.count))
-        least = 2 if width == 1 else 1  # kernels take a buffer of one pixel for one that goes with every pixel
+        least = 2 if width == 1 else 1  # kernels would broadcast a buffer of a single pixel to every pixel
         return min(max(lines, least), height)
 
 
 def _line_bytes(layout: Layout, name: str) -> int:
-    """How many bytes a line of a map takes."""
+    """Return how many bytes a line of a map takes."""
     spec = layout.spec(name)
     return spec.value_bytes * spec.channels * spec.size[1]
 
 
 def _parts(layout: Layout, operators: Sequence[Operator], count: int) -> Iterator[list[Part]]:
-    """By strip, what is computed: an even part of what none of these operators reads, of the others what is needed."""
+    """Yield what each strip computes: even parts of outputs that none of these operators reads, and what those need."""
     place = {operator.output: index for index, operator in enumerate(operators)}
     makers = [[_makers(layout, place, index, name) for name in o.inputs] for index, o in enumerate(operators)]
     read = {maker for inputs in makers for found in inputs for maker in found}
@@ -165,5 +165,5 @@ def _parts(layout: Layout, operators: Sequence[Operator], count: int) -> Iterato
 
 
 def _makers(layout: Layout, place: Mapping[str, int], index: int, name: str) -> list[int]:
-    """The operators before this one that compute a tensor, or parts of it."""
+    """Return the positions of the operators before this one that compute a tensor or parts of it."""
     return [place[leaf] for leaf in layout.leaves.get(name, (name,)) if place.get(leaf, index) < index]

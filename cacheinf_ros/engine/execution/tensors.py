@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The tensors that steps read and write."""
+"""The tensors that a plan's steps read and write."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Tensors:
     """Holds tensors by name.
 
     Attributes:
-        maps: what local operators read and write.
-        values: what global operators read and write: views of maps, or whatever they returned.
-        specs: of all tensors of the graph.
-        called: outputs of the global operators that have been called at least once.
+        maps: the feature maps that local operators read and write.
+        values: what global operators read and write: views of maps, or whatever such an operator returned.
+        specs: the shapes and types of all tensors of the graph.
+        called: the outputs of the global operators that this machine has called, and no other machine since then.
     """
 
     maps: Mapping[str, MapBuffer]

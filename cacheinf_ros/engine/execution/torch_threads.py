@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Threads of torch for a step between two of the compiled program, whose own threads are awake meanwhile.
+"""Runs light steps by a single torch thread, as the compiled program's own threads stay awake between its steps.
 
-Where both have as many threads as there are processors, the system lets one that torch wakes wait for a time slice,
-4 ms, behind a thread that waits for it. What one thread does in less is done by one.
+Where both have as many threads as there are cores, the operating system may let a thread that torch wakes wait for a
+time slice, 4 ms, behind a thread of the compiled program that only waits. Work that one thread does in less time is
+therefore done by one.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ import torch
 
 from cacheinf_ros.graph.ir import Global, Operator, TensorSpec
 
-_FEW = 1 << 22  # numbers that are read and written: one thread takes some milliseconds
+_FEW = 1 << 22  # values read and written, for which one thread takes some milliseconds
 _WORDS = ("mm", "matmul", "linear", "conv", "attention", "einsum", "lstm", "gru", "rnn", "fft")
-"""In the names of ATen operators that multiply matrices, and so do far more than to read and write."""
+"""Parts of the names of ATen operators that multiply matrices, and so do far more than read and write."""
 Arguments = ParamSpec("Arguments")
 
 
 def by_few_threads(
     run: Callable[Arguments, None], operator: Operator, specs: Mapping[str, TensorSpec]
 ) -> Callable[Arguments, None]:
-    """The step, by one thread of torch where the operator does little; as it is where it does much."""
+    """Return a step that runs in one torch thread where the operator is light, and the step itself otherwise."""
     if not is_light(operator, specs):
         return run
 
     def run_alone(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> None:
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # of this thread; others take the last number that was set when they begin
+        torch.set_num_threads(1)  # for this thread; new threads start with the number that was set last
         try:
             run(*arguments, **keywords)
         finally:
@@ -40,13 +41,13 @@ def by_few_threads(
 
 
 def is_light(operator: Operator, specs: Mapping[str, TensorSpec]) -> bool:
-    """Whether an operator reads and writes few numbers, and multiplies no matrices."""
+    """Tell whether an operator reads and writes few values, and multiplies no matrices."""
     numbers = sum(prod(specs[name].shape) for name in (*operator.inputs, operator.output) if name in specs)
     return numbers <= _FEW and not any(word in name for name in _calls(operator) for word in _WORDS)
 
 
 def _calls(operator: Operator) -> Iterator[str]:
-    """Names of what an operator calls, or of what the operators call that it stands for."""
+    """Yield the names of the functions that an operator calls, or that the operators fused in it call."""
     call: Any = getattr(operator, "call", None)
     for each in getattr(call, "operators", ()):
         yield from _calls(each)

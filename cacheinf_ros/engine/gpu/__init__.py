@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The engine on a GPU: kernels in Triton, active sets that stay on the device, a frame as one CUDA graph.
+"""The engine on a GPU: kernels in Triton, active sets that stay on the device, and each frame as one CUDA graph.
 
-Triton is optional (``pip install triton``), so that nothing here is imported where it is not needed.
+Triton is optional (``pip install triton``), so modules in this package are imported only where they are needed.
 """

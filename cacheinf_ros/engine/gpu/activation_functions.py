@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Activations inside Triton kernels: see :class:`cacheinf_ros.graph.activation.Activation`."""
+"""Activation functions for Triton kernels: those of :class:`cacheinf_ros.graph.activation.Activation`."""
 
-# What Triton compiles is not Python: types are left out.
+# What Triton compiles is not plain Python, so there are no type annotations.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import triton.language as tl
 
 @triton.jit
 def _tanh(x):
-    """Without losing the digits of small values, as (e - 1) / (e + 1) does."""
+    """Compute tanh(x) without losing the digits of small values, as (e - 1) / (e + 1) would."""
     squared = x * x
     small = x * (1.0 + squared * (-1.0 / 3 + squared * (2.0 / 15 + squared * (-17.0 / 315 + squared * (62.0 / 2835)))))
     size = tl.abs(x)
@@ -22,14 +22,14 @@ def _tanh(x):
 
 @triton.jit
 def _expm1(x):
-    """exp(x) - 1 of what is not positive."""
+    """Compute exp(x) - 1 for values that are not positive."""
     small = x * (1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720))))))
     return tl.where(x > -0.3, small, tl.exp(x) - 1.0)
 
 
 @triton.jit
 def _clamp(x, low, high):
-    """Limits that are None are not there; what is not a number stays so."""
+    """Clamp values to [low, high], where None is no limit; NaN stays NaN."""
     if low is not None:
         x = tl.maximum(x, low, propagate_nan=tl.PropagateNan.ALL)
     if high is not None:
@@ -39,7 +39,7 @@ def _clamp(x, low, high):
 
 @triton.jit
 def activate(x, slope, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr):
-    """The activation of a block of values; ``slope``: of its channels, for PRELU."""
+    """Apply an activation to a block of values; ``slope``: the slopes of its channels, used only by "prelu"."""
     if KIND == "clamp":
         x = _clamp(x, LOW, HIGH)
     elif KIND == "prelu":
@@ -70,7 +70,13 @@ def activate(x, slope, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr
 
 @triton.jit
 def activate_tile(value, slope, tile, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr):
-    """The activation of a :class:`Tile`'s values [pixels, columns]; ``slope``: of all channels, read only for PRELU."""
+    """Apply an activation to a :class:`Tile`'s values [pixels, columns].
+
+    Args:
+        value: the values.
+        slope: pointer to the slopes of all channels, read only for "prelu".
+        tile: which channels the columns are.
+    """
     steepness = value
     if KIND == "prelu":
         steepness = tl.load(slope + tile.channel, mask=tile.is_channel, other=0.0)[None, :]

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Cameras of one model whose frames a GPU computes together: one pass of launches for all that wait at the time.
+"""Batches cameras of one model, so that a GPU computes all frames that are waiting in one pass of launches.
 
-Maps of a tensor lie below one another, one camera's after the other's, so that a list of active pixels holds those of
-all cameras. Each camera keeps its program, its thresholds and its sets; of one without a frame nothing is active.
+The cameras' maps of a tensor lie one below another, so that one list of active pixels covers all cameras. Each camera
+keeps its own program, thresholds and sets; for a camera without a frame nothing is active.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cacheinf_ros.graph.ir import Levels, Operator
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A frame that waits for a pass, and what became of it."""
+    """A frame that waits for a pass, and whether it was computed or failed."""
 
     camera: int
     outside: Border = field(kw_only=True)
@@ -44,34 +44,34 @@ class Turn:
 
 
 class CameraBatch:
-    """Has room for a number of cameras, each of which may live in a thread of its own.
+    """A batch with room for a number of cameras, each of which may have a thread of its own.
 
     Attributes:
-        graph: of all cameras.
-        running: who holds it computes, or changes what is computed with.
-        backend: computes what all cameras have.
-        passes: how many there were so far.
+        graph: the graph that all cameras execute.
+        running: the lock to hold while computing, or while changing what is computed.
+        backend: prepares and executes the kernels that all cameras share.
+        passes: how many passes have been computed so far.
     """
 
     def __init__(self, graph: Graph, backend: TritonBackend, cameras: int) -> None:
-        """Allocate nothing yet."""
+        """Create an empty batch with room for so many cameras; maps are allocated when the first camera asks."""
         self.graph = graph
         self.passes = 0
         self.backend = backend
         self._cameras = cameras
         self.running = threading.RLock()
-        self._queue = threading.Lock()  # of what waits
+        self._queue = threading.Lock()  # guards the waiting frames
         self._waiting: list[Turn] = []
         self._maps: FeatureMaps | None = None
         self._kernels: dict[str, PreparedKernel] = {}  # by the operator's output
-        self._executors: dict[Hashable, TritonExecutor] = {}  # by what their plans have in common
+        self._executors: dict[Hashable, TritonExecutor] = {}  # by the step types that the plans share
         self._seats: WeakValueDictionary[int, CameraSeat] = WeakValueDictionary()
 
     def seat(self, held: object = None) -> CameraSeat | None:
-        """A place for one more camera, free again when nobody holds it; None: all are taken.
+        """Return a seat for one more camera, which is free again when it is garbage-collected; None: all are taken.
 
         Args:
-            held: by the place, as long as somebody holds that.
+            held: an object that the seat keeps alive.
         """
         with self.running:
             taken = set(self._seats)
@@ -83,18 +83,23 @@ class CameraBatch:
 
     @property
     def waiting(self) -> int:
-        """How many frames wait for the next pass."""
+        """The number of frames that wait for the next pass."""
         return len(self._waiting)
 
     def maps(self, allocate: Callable[[int], FeatureMaps], camera: int) -> FeatureMaps:
-        """The maps of a camera; allocates those of all when the first one asks."""
+        """Return the maps of a camera, and allocate those of all cameras when the first one asks.
+
+        Args:
+            allocate: allocates the maps of so many cameras.
+            camera: its number.
+        """
         with self.running:
             if self._maps is None:
                 self._maps = allocate(self._cameras)
             return self._maps.of(camera)
 
     def kernel(self, operator: Operator, channels: int, out: Levels | torch.dtype | None) -> PreparedKernel:
-        """What computes an operator of all cameras."""
+        """Return the kernel that computes an operator for all cameras, and prepare it when it is first asked for."""
         with self.running:
             if operator.output not in self._kernels:
                 assert self._maps is not None
@@ -104,7 +109,7 @@ class CameraBatch:
             return self._kernels[operator.output]
 
     def executor(self, executable: Executable, camera: int) -> TritonExecutor:
-        """What executes a camera's steps from now on, together with those of all cameras whose steps are alike."""
+        """Return the executor that runs a camera's steps from now on, shared with all cameras whose steps are alike."""
         key = tuple(
             (
                 type(step),
@@ -121,9 +126,9 @@ class CameraBatch:
             return self._executors[key]
 
     def execute(self, camera: int, *, outside: Border, refresh: bool) -> None:
-        """Compute a camera's frame, together with all that wait by the time that the pass before has ended.
+        """Compute a camera's frame, together with all that are waiting when the previous pass has ended.
 
-        Nobody is waited for: a frame that comes alone is computed at once.
+        A frame that comes alone is computed at once: it does not wait for other cameras. Raises what the pass raised.
         """
         turn = Turn(camera, outside=outside, refresh=refresh)
         with self._queue:
@@ -137,7 +142,7 @@ class CameraBatch:
             raise turn.error
 
     def run(self, turns: list[Turn]) -> None:
-        """Compute frames of different cameras; those whose steps are alike in one pass."""
+        """Compute frames of different cameras, in one pass for all whose steps are alike."""
         self._unseat(set(range(self._cameras)) - set(self._seats))
         for executor in list(self._executors.values()):
             own = [turn for turn in turns if turn.camera in executor.seated]
@@ -146,14 +151,14 @@ class CameraBatch:
             self.passes += 1
             try:
                 executor.execute_together({turn.camera: (turn.outside, turn.refresh) for turn in own})
-            except Exception as error:  # whoever waits for his frame is to hear of it
+            except Exception as error:  # raised again in the thread that waits for the frame
                 for turn in own:
                     turn.error = error
             for turn in own:
                 turn.is_done = True
 
     def _unseat(self, cameras: set[int], but: Hashable = None) -> None:
-        """Take cameras out of all executors but one."""
+        """Take cameras out of all executors except the one with the key ``but``."""
         for key, executor in list(self._executors.items()):
             for camera in cameras & set(executor.seated) if key != but else ():
                 executor.seat(camera, None)
@@ -170,16 +175,16 @@ class CameraSeat:
         self._held = held
 
     def maps(self, allocate: Callable[[int], FeatureMaps]) -> FeatureMaps:
-        """The camera's maps, among those of all; ``allocate``: those of so many cameras."""
+        """Return the camera's maps, which lie among those of all; ``allocate``: allocates those of so many cameras."""
         return self.batch.maps(allocate, self.camera)
 
     def backend(self) -> SeatedBackend:
-        """What the camera's program is prepared and executed by."""
+        """Return the backend that prepares and executes the camera's program."""
         return SeatedBackend(self)
 
 
 class SeatedBackend(TritonBackend):
-    """See :class:`Backend`: of one camera, whose kernels and launches are those of all."""
+    """The :class:`Backend` of one camera in a batch, which shares its kernels and launches with all others."""
 
     def __init__(self, seat: CameraSeat) -> None:
         backend = seat.batch.backend
@@ -189,16 +194,16 @@ class SeatedBackend(TritonBackend):
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
-        """See :meth:`Backend.prepare`."""
+        """Implement :meth:`Backend.prepare` by the kernels that all cameras share."""
         return self._seat.batch.kernel(operator, channels, out)
 
     def executor(self, executable: Executable) -> SeatedExecutor:
-        """See :meth:`Backend.executor`."""
+        """Implement :meth:`Backend.executor` by an executor that cameras with like steps share."""
         return SeatedExecutor(self._seat, self._seat.batch.executor(executable, self._seat.camera))
 
 
 class SeatedExecutor:
-    """See :class:`Executor`; executes the steps of one camera, together with others'."""
+    """The :class:`Executor` of one camera in a batch: it executes the camera's steps together with those of others."""
 
     def __init__(self, seat: CameraSeat, executor: TritonExecutor) -> None:
         self._seat = seat
@@ -206,29 +211,30 @@ class SeatedExecutor:
 
     @property
     def microseconds(self) -> NDArray[np.float32]:
-        """float32 [steps], of each step in the last pass, of all cameras."""
+        """The microseconds that each step took in the last timed pass, for all cameras together, float32 [steps]."""
         return self._executor.microseconds
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
-        """See :meth:`Executor.execute`."""
+        """Implement :meth:`Executor.execute`."""
         self._seat.batch.execute(self._seat.camera, outside=outside, refresh=refresh)
 
     def switch_from(self, index: int, pixels: int) -> None:
-        """Nothing: no operator has a second kernel."""
+        """Do nothing, as no operator has a second kernel."""
 
     def time(self, index: int) -> float:
-        """See :meth:`Executor.time`."""
+        """Implement :meth:`Executor.time`."""
         with self._seat.batch.running:
             return self._executor.time(index, self._seat.camera)
 
 
 def seat_of(model: Model, backend: Backend, caching: Caching, cameras: int, *, debug_memory: bool) -> CameraSeat | None:
-    """A place for an engine among those of the same model: in a batch that another one began, or in a new one.
+    """Return a seat in a batch of engines of the same model: in a batch that has room, or in a new one.
 
     Args:
-        model: as it is executed.
-        backend: of the engine; None is returned where it has no kernels in Triton.
-        cameras: for how many a new batch has room.
+        model: the model as it is executed.
+        backend: the engine's backend; None is returned where it has no Triton kernels.
+        caching: which maps are kept; only engines with the same one share a batch.
+        cameras: the number of cameras that a new batch has room for.
         debug_memory: see :class:`Program`.
     """
     if not isinstance(backend, TritonBackend):
@@ -236,7 +242,7 @@ def seat_of(model: Model, backend: Backend, caching: Caching, cameras: int, *, d
     key = (backend.device, backend.floats, caching, cameras, debug_memory)
     for number in count():
         batch = model.shared.get(
-            model.graph.operators,  # which is the same object, in whatever type maps are kept
+            model.graph.operators,  # the same object whatever dtype the maps are kept in
             (CameraBatch, key, number),
             lambda: CameraBatch(in_smallest_order(model.graph, caching), backend, cameras),
         )

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Convolutions of listed pixels as implicit matrix products: inputs are gathered where they lie."""
+"""Triton kernels for convolutions of listed pixels, as implicit matrix products: inputs are read where they lie."""
 
-# What Triton compiles is not Python: types are left out.
+# What Triton compiles is not plain Python, so there are no type annotations.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def store_sums(
     RESIDUAL: tl.constexpr, ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
     COMPACT: tl.constexpr,
 ):  # fmt: skip
-    """Write what a convolution makes of its sums: with the bias, the residual and the activation."""
+    """Add the bias and the residual to a convolution's sums, apply the activation, and write the result."""
     value = sums + tl.load(bias + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
     if RESIDUAL != "":
         added = load_rows(residual, residual_pitch, tile, 0.0)
@@ -48,7 +48,7 @@ def _sums_of_few_channels(
     WINDOW: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
     FACTORS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """[PIXELS, COLUMNS], with a depth that goes over taps and channels together, so that no tile is mostly empty."""
+    """Compute the sums [PIXELS, COLUMNS], with taps and channels together as depth, so that no tile is mostly empty."""
     TOGETHER: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1] * INPUTS
     sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
     for first in range(0, TOGETHER, DEPTH):
@@ -72,9 +72,9 @@ def _sums_by_tap(
     WINDOW: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
     FACTORS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """[PIXELS, COLUMNS], tap by tap: where a pixel reads is found once for all of a tap's channels.
+    """Compute the sums [PIXELS, COLUMNS] tap by tap: where a pixel reads is found once for all of a tap's channels.
 
-    Taps and channels are one loop: Triton has the next tiles loaded only in the innermost one, which would be short.
+    Taps and channels are one loop, as Triton prefetches tiles only in the innermost loop, which would be short.
     """
     TAPS: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1]
     BLOCKS: tl.constexpr = (INPUTS + DEPTH - 1) // DEPTH  # of a tap's channels
@@ -107,15 +107,15 @@ def convolve(
 ):  # fmt: skip
     """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group at a time; sums are float32.
 
-    Programs take blocks of pixels in turn, where there are more of those than programs: to start one for each block of
-    the longest list takes time, and most would find nothing.
+    Where there are more blocks of pixels than programs, programs take them in turn: starting a program for each block
+    of the longest possible list takes time, and most would find nothing to do.
 
     Args:
-        weight: [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels, in the type of the factors.
-        RESIDUAL: "", or when it is added: "before" the activation or "after".
-        FACTORS: the type that values are rounded to before they are multiplied, if the map does not keep them in it:
-            float32, of which Tensor Cores take three parts ("tf32x3"), float16 or bfloat16.
-        BY_TAP: whether there are enough input channels to multiply those of each tap by themselves.
+        weight: [groups, taps, INPUTS, OUTPUTS], with a group's input and output channels, in the type ``FACTORS``.
+        RESIDUAL: "" where there is none, or when it is added: "before" the activation or "after" it.
+        FACTORS: the type that values are rounded to before they are multiplied, if the map has another one: float32,
+            which Tensor Cores multiply in three parts ("tf32x3"), float16 or bfloat16.
+        BY_TAP: whether there are enough input channels to multiply each tap's on their own.
         DEPTH: how many values of each pixel are multiplied at a time.
     """
     number = tl.load(count)
@@ -148,7 +148,7 @@ def convolve_depthwise(
     ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` channels, each of which has one filter, [taps, CHANNELS]."""
+    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` channels, one filter for each; ``weight``: [taps, CHANNELS]."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return

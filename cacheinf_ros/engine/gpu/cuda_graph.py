@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Work on a CUDA device captured as one graph, where that can be."""
+"""Captures work on a CUDA device as one CUDA graph, where that is possible."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _log = logging.getLogger(__name__)
 
 
 def captured(run: Callable[[], None], what: str) -> torch.cuda.CUDAGraph | None:
-    """Capture all that a function launches, or say once in the log why that cannot be, and return None.
+    """Capture all that a function launches as a CUDA graph; where that fails, log a warning and return None.
 
     Args:
-        what: subject of the line in the log.
+        run: makes the launches.
+        what: the subject of the line in the log.
     """
     graph = torch.cuda.CUDAGraph()
     try:
-        # what other threads do on the device meanwhile, as frames of an engine, or dense ones prepared, is no error
+        # other threads may use the device meanwhile, for frames of another engine or to prepare a dense one
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             run()
     except RuntimeError as error:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The active sets of a plan in the memory of a GPU, where kernels fill them and read their sizes."""
+"""The active sets of a plan in GPU memory, where kernels fill them and read their sizes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceSet:
-    """One set.
+    """One active set of all cameras, in GPU memory.
 
     Attributes:
         mask: uint8 [cameras * pixels], 1 where active.
-        listed: int32 [cameras * pixels]: the active ones, in no particular order, where somebody asks for them.
-        count: int32 [1], how many are active, and where there are several cameras [1 + cameras], how many of each.
-        first_count: the position of its count among all counts.
-        cameras: how many.
+        listed: int32 [cameras * pixels]: the active pixels in no particular order, filled only where a step reads it.
+        count: int32 [1], how many are active; with several cameras [1 + cameras], then followed by each one's number.
+        first_count: the position of the set's first count among all counts.
+        cameras: the number of cameras.
     """
 
     mask: torch.Tensor
@@ -33,29 +33,32 @@ class DeviceSet:
 
     @property
     def pixels(self) -> int:
-        """Active or not, of all cameras."""
+        """The number of pixels of all cameras, active or not."""
         return len(self.mask)
 
     @property
     def of_one(self) -> int:
-        """How many pixels there are of one camera."""
+        """The number of pixels of one camera, active or not."""
         return len(self.mask) // self.cameras
 
 
 class DeviceSets:
-    """All sets of a plan, of one camera or of several with the same plan. What host code knows as an
-    :class:`ActiveSet` of one camera is here a part of a set of all.
+    """All sets of a plan, for one camera or for several with the same plan.
+
+    An :class:`ActiveSet` on the host belongs to one camera; here it is a part of a set of all cameras.
 
     Attributes:
-        counts: int32, of all sets, in the order in which they were given: see :class:`DeviceSet`.
-        flags: int32 [cameras]: see :class:`.set_launches.SetLaunches`; emptied with the sets.
+        counts: int32, the counts of all sets in the order in which they were given: see :class:`DeviceSet`.
+        flags: int32 [cameras]: see :class:`.set_launches.SetLaunches`; set to 0 when the sets are cleared.
     """
 
     def __init__(self, sets: Sequence[ActiveSet], device: torch.device, cameras: int) -> None:
-        """Allocate them, empty; counts, flags and masks in one block, so that one call empties all.
+        """Allocate empty sets; counts, flags and masks share one block, so that one call clears all.
 
         Args:
-            sets: of one of the cameras.
+            sets: the sets of any one of the cameras.
+            device: where they are allocated.
+            cameras: the number of cameras.
         """
         self._hosts: dict[int, list[ActiveSet]] = {}
         hosts = _unlike(sets)
@@ -79,11 +82,11 @@ class DeviceSets:
         ]
 
     def __getitem__(self, host: ActiveSet) -> DeviceSet:
-        """The set here that one of the sets belongs to with which this was made."""
+        """Return the device's set for a host's; ``host``: one of the sets that were given to the constructor."""
         return self._sets[self._position[id(host)]]
 
     def seat(self, camera: int, sets: Sequence[ActiveSet]) -> None:
-        """Let these be a camera's sets from now on, in the order in which those were that this was made with."""
+        """Let these be a camera's sets from now on, in the same order as the sets given to the constructor."""
         self._hosts[camera] = _unlike(sets)
 
     def clear(self) -> None:
@@ -91,16 +94,14 @@ class DeviceSets:
         self._block.zero_()
 
     def upload(self, host: ActiveSet, camera: int) -> None:
-        """Copy a camera's mask of a set; ``host`` as in :meth:`__getitem__`."""
+        """Copy a camera's mask of a set to the device; ``host`` selects the set as in :meth:`__getitem__`."""
         position = self._position[id(host)]
         own = self._hosts[camera][position]
         mask = torch.from_numpy(own.mask).view(-1) if own.device_mask is None else own.device_mask.view(-1)
         self._sets[position].mask.view(-1, len(mask))[camera].copy_(mask, non_blocking=True)
 
     def tell_hosts(self, cameras: Iterable[int]) -> None:
-        """Let the sets of the host know how many pixels of these cameras are active: waits for the device. Their masks
-        stay as they are.
-        """
+        """Set the counts of these cameras' sets on the host, whose masks stay as they are; waits for the device."""
         counts = self.counts.view(len(self._sets), -1)
         for camera in cameras:
             own = counts[:, 0 if counts.shape[1] == 1 else 1 + camera].tolist()
@@ -109,5 +110,5 @@ class DeviceSets:
 
 
 def _unlike(sets: Sequence[ActiveSet]) -> list[ActiveSet]:
-    """Each of them once."""
+    """Return the distinct sets, in the order of their first occurrence."""
     return list({id(each): each for each in sets}.values())

@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A camera's frame on its way into the model's input: resized, compared with what was seen, normalised and written.
+"""The Triton kernel that resizes a camera's frame, compares it with the last one, and writes it to the model's input.
 
-The sums are those of the compiled kernels (``isa/input.cpp``) and of OpenCV, in their order: launch with
-``enable_fp_fusion=False``, as a fused product is not rounded where theirs are.
+Sums have the same terms in the same order as those of the compiled kernels (``isa/input.cpp``) and of OpenCV. Launch it
+with ``enable_fp_fusion=False``, as fused products are not rounded where theirs are.
 """
 
-# What Triton compiles is not Python: types are left out.
+# What Triton compiles is not plain Python, so there are no type annotations.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import triton
 import triton.language as tl
 
 EVERYTHING = tl.constexpr(1)
-"""Flag of a frame: all that is touched counts as changed."""
+"""The flag of a frame of which all touched pixels count as changed."""
 TOUCH_ALL = tl.constexpr(2)
-"""Flag of a frame: all pixels are touched, whatever the blocks say."""
+"""The flag of a frame that touches all pixels, whatever its blocks say."""
 TOUCH_MARGIN = tl.constexpr(4)
-"""Flag of a frame: what shows nothing of it is touched too."""
+"""The flag of a frame that also touches the margin, where the input shows nothing of the frame."""
 
 
 @triton.jit
@@ -27,7 +27,7 @@ def _resized(
     FRAME_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BY_AREA: tl.constexpr,
     HALVES_UP: tl.constexpr, MARGIN: tl.constexpr,
 ):  # fmt: skip
-    """A channel of pixels at (y, x) of the model's input, int32: see ``FrameTaps``."""
+    """Resize a channel of the frame to pixels (y, x) of the model's input, int32: see ``FrameTaps``."""
     kind = tl.float32 if BY_AREA else tl.int32
     total = tl.zeros(y.shape, kind)
     for i in range(ROWS):
@@ -58,7 +58,10 @@ def _compared(
     FRAME_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BY_AREA: tl.constexpr,
     HALVES_UP: tl.constexpr, MARGIN: tl.constexpr,
 ):  # fmt: skip
-    """(level, value, whether it is not the level that was seen, weight * the value's change squared) of a channel."""
+    """Compare a channel with what was seen.
+
+    Returns (its level, its value, whether the level is another one than was seen, weight * the value's change squared).
+    """
     shown = touches & (in_margin == 0)
     new = _resized(
         frame, rows, row_weights, columns, column_weights, scale, y, x, shown, in_margin, channel,
@@ -72,7 +75,7 @@ def _compared(
 
 @triton.jit
 def _write(composed, seen, out, level, value, touches, passes):
-    """Take over a channel."""
+    """Write a channel's levels where touched, and its seen levels and values where the pixel passes."""
     tl.store(composed, level.to(tl.uint8), mask=touches)
     tl.store(seen, level.to(tl.uint8), mask=passes)
     tl.store(out, value, mask=passes)
@@ -86,19 +89,19 @@ def write_frame(
     TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BY_AREA: tl.constexpr,
     HALVES_UP: tl.constexpr, MARGIN: tl.constexpr, FIRST: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Take over the pixels of a frame that read an active block; write and mark those that differ enough.
+    """Compose the pixels of a frame that read an active block; write and mark those that differ enough.
 
     Args:
         frame: uint8 [height, FRAME_WIDTH, 3], as the camera gives it.
         blocks: uint8 [rows, BLOCKS_X], 1 where active.
-        flags: int32 [1]: see above.
+        flags: int32 [1]: the sum of the flags at the top of this file.
         block_rows, block_columns: int32 [side, taps]: the blocks that each pixel of the input reads; < 0: none.
         rows, row_weights, columns, column_weights, scale: see ``FrameTaps``.
-        table: float32 [3, 256]: values of levels, by channel of the input.
+        table: float32 [3, 256]: by channel of the input, the value of each level.
         limits: float32 [4]: the squared threshold, and by channel of the input the squared weight of a change.
         composed, seen: uint8 [OUT_PIXELS, 3], channels as in the frame: see ``InputWriter``.
-        changed: uint8 [OUT_PIXELS], all of which is written.
-        count: int32 [1], 0 before: how many changed.
+        changed: uint8 [OUT_PIXELS]: 1 where a pixel changed; every entry is written.
+        count: int32 [1], which must be 0 before: the number of changed pixels.
         FIRST: which channel of the frame is the first of the input, 0 or 2.
     """
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)

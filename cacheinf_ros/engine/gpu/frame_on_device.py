@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The picture behind a model's input, kept on the device: frames go up whole, and are compared with it there."""
+"""Keeps the image behind a model's input on the GPU: frames are uploaded whole and compared with it there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cacheinf_ros.engine.preprocess import MARGIN, Preprocessor
 from cacheinf_ros.memory import aligned
 
 Image = NDArray[np.uint8]
-_PIXELS = 1024  # of a program
-_ALIGNMENT = 16  # bytes, of what a kernel reads
+_PIXELS = 1024  # handled by one program of the kernel
+_ALIGNMENT = 16  # bytes, of each array that the kernel reads
 _FLAG_BYTES = 4
 
 
@@ -30,17 +30,18 @@ class FrameOnDevice:
 
     Attributes:
         composed, seen: uint8 [height, width, 3] on the device: see :class:`InputWriter`.
-        changed: uint8 [height * width] on the device: which pixels the last frame changed.
-        count: int32 [1] on the device: how many.
+        changed: uint8 [height * width] on the device: 1 for each pixel that the last frame changed.
+        count: int32 [1] on the device: how many pixels the last frame changed.
     """
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, *, shares_memory: bool) -> None:
-        """Allocate.
+        """Allocate the images and marks on the device that holds the target.
 
         Args:
+            preprocessor: says how frames are placed, resized and normalised.
             target: the map of the input.
-            shares_memory: whether the device reads pinned memory of the CPU as fast as its own, so that frames need
-                not be copied there.
+            shares_memory: whether the device reads pinned CPU memory as fast as its own, so that frames need not be
+                copied to it.
         """
         self._preprocessor = preprocessor
         self._target = target
@@ -55,22 +56,22 @@ class FrameOnDevice:
         self._launch: _Launch | None = None
 
     def set_threshold(self, delta: DeltaThreshold) -> None:
-        """Hold smaller changes of a pixel back from now on."""
+        """Hold back a pixel's changes below this threshold from now on."""
         weight = np.ones(3) if delta.weight is None else delta.weight.astype(np.float64) ** 2
         self._limits.copy_(torch.tensor([delta.squared_threshold, *weight.tolist()]))
 
     def write(self, image: Image, cache_map: CacheMap | None, *, with_margin: bool, everything: bool) -> None:
-        """Write what differs of the pixels that depend on an active block; nothing waits for it.
+        """Write those pixels that depend on an active block and differ, without waiting for the device to do it.
 
         Args:
             image: uint8 [height, width, 3], as the camera gives it.
-            cache_map: None: all pixels count.
-            with_margin: what shows nothing of the frame counts too.
-            everything: all that counts is written, whether it differs or not.
+            cache_map: which blocks are active; None: all.
+            with_margin: whether the margin, which shows nothing of the frame, is written too.
+            everything: whether pixels that depend on an active block are written even where they do not differ.
         """
         launch = self._launch_for(image, cache_map)
         if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()  # lest a frame on its way up is overwritten
+            torch.cuda.current_stream(self._device).synchronize()  # the last frame may still be uploading
         np.copyto(launch.frame, image)
         if cache_map is not None:
             np.logical_not(cache_map.reusable, out=launch.blocks.view(np.bool_))
@@ -80,19 +81,22 @@ class FrameOnDevice:
         launch.run(self._device)
 
     def write_composed(self) -> None:
-        """Write all of what is composed."""
+        """Write the whole composed image to the input, and remember it as seen."""
         levels = self.composed.view(-1, 3).long()
         for channel, source in enumerate(self._preprocessor.order):
             self._target.pixels[:, channel] = self._table[channel][levels[:, source]].to(self._target.pixels.dtype)
         self.seen.copy_(self.composed)
 
     def move(self, dx: int, dy: int) -> None:
-        """Move the picture by whole pixels; what enters at the border keeps stale values."""
+        """Move the images right by dx and down by dy pixels; what enters at the border keeps stale values."""
         for image in (self.composed, self.seen):
             move_pixels(image, dx, dy)
 
     def _launch_for(self, image: Image, cache_map: CacheMap | None) -> _Launch:
-        """The launch for frames and blocks of these sizes; there is only one at a time, as streams do not change."""
+        """Return the launch for frames and blocks of these sizes.
+
+        Only the latest is kept, as a camera's frames rarely change their size.
+        """
         size = (image.shape[0], image.shape[1])
         launch = self._launch
         if launch is None or launch.image_size != size or not launch.fits(cache_map):
@@ -143,13 +147,15 @@ class FrameOnDevice:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Launch:
-    """What writes frames of one size, and the memory from which they go up.
+    """Writes frames of one size, from memory out of which they are uploaded.
 
     Attributes:
-        flags: int32 [1].
+        image_size: (height, width) of the frames.
+        block_size: the side of their blocks in pixels.
+        flags: int32 [1]: the flags of :mod:`.frame_kernels` for the next frame.
         blocks: uint8 [rows, columns], 1 where active.
-        frame: uint8 [height, width, 3].
-        launch: copies and compares them, with the same launches for every frame.
+        frame: uint8 [height, width, 3], the next frame.
+        launch: uploads and compares the frame, with the same launches every time.
     """
 
     image_size: tuple[int, int]
@@ -162,11 +168,11 @@ class _Launch:
     _captures: bool = field(default=True, init=False)
 
     def fits(self, cache_map: CacheMap | None) -> bool:
-        """Whether it is for maps of this kind, of which those without blocks have none."""
+        """Tell whether a cache map has blocks of the size that this launch is for; no map at all always fits."""
         return cache_map is None or cache_map.block_size == self.block_size
 
     def run(self, device: torch.device) -> None:
-        """Launch; on a GPU one by one the first time, when the kernel is compiled, and as one graph from then on."""
+        """Launch the kernels: on a GPU one by one the first time, to compile them, and as one graph from then on."""
         if self._graph is not None:
             self._graph.replay()
             return

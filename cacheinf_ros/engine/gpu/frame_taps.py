@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How frames are resized on the device: the pixels and weights of OpenCV, so that the results have the same bits.
+"""Computes the pixels and weights for resizing frames on the device, so that results equal OpenCV's bit for bit.
 
-OpenCV 5.0 on x86 was followed; other processors may round elsewhere.
+It follows OpenCV 5.0 on x86; on other processors OpenCV may round differently.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.engine.preprocess import shrinks
 
 IN_MARGIN = -1
-"""The position of what shows nothing of the frame."""
+"""The position that stands for the margin, where the input shows nothing of the frame."""
 _ONE = 2048  # weights of linear interpolation are multiples of 1 / 2048
-_NOTHING = 1e-3  # of a pixel: less of it is left out of an area
+_NOTHING = 1e-3  # of a pixel: parts no larger than that are left out of an area
 _IS_WHOLE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AxisMix:
-    """What each position along an axis of the model's input is mixed from.
+    """The pixels that each position along an axis of the model's input is mixed from.
 
     Attributes:
-        positions: int32 [side, taps], in the frame; :data:`IN_MARGIN` beside it.
-        weights: float32 [side, taps].
+        positions: int32 [side, taps]: positions in the frame; :data:`IN_MARGIN` beside it.
+        weights: float32 [side, taps]: the weight of each tap.
     """
 
     positions: NDArray[np.int32]
@@ -35,13 +35,19 @@ class AxisMix:
 
     @classmethod
     def of(cls, positions: NDArray[np.float64], weights: NDArray[np.float64], source: int) -> AxisMix:
-        """Leave out taps without weight; those behind the border repeat what is there."""
+        """Build a mix without taps whose weights are all 0; taps beyond the border read the pixel at the border.
+
+        Args:
+            positions: float64 [side, taps]: positions in the frame.
+            weights: float64 [side, taps].
+            source: the number of pixels along the axis of the frame.
+        """
         used = weights.any(axis=0)
         inside = np.clip(positions[:, used], 0, source - 1)
         return cls(positions=inside.astype(np.int32, "C"), weights=weights[:, used].astype(np.float32, "C"))
 
     def within(self, side: int, before: int) -> AxisMix:
-        """The same within a longer side, of which so many positions come before."""
+        """Return this mix with margins: ``before`` positions before it, and as many after it as make up ``side``."""
         around = ((before, side - before - len(self.positions)), (0, 0))
         return AxisMix(
             positions=np.pad(self.positions, around, constant_values=IN_MARGIN), weights=np.pad(self.weights, around)
@@ -50,12 +56,14 @@ class AxisMix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameTaps:
-    """What each pixel of the model's input is mixed from.
+    """The pixels of a frame that each pixel of the model's input is mixed from.
 
     Attributes:
-        by_area: whether sums are float32, rounded to the nearest, to even from halves; else whole numbers, cut off.
-        scale: by which sums over an area are multiplied.
-        halves_up: whether those are rounded up from halves.
+        rows: what each row of the input is mixed from.
+        columns: what each column of the input is mixed from.
+        by_area: whether sums are float32, rounded to the nearest and halves to even; else they are truncated integers.
+        scale: the factor by which sums over an area are multiplied.
+        halves_up: whether halves of sums over an area are rounded up instead.
     """
 
     rows: AxisMix
@@ -66,7 +74,7 @@ class FrameTaps:
 
     @classmethod
     def of(cls, place: Placement) -> FrameTaps:
-        """Follow ``Preprocessor.resize`` for frames that are placed so."""
+        """Build the taps that do what ``Preprocessor.resize`` does for frames with this placement."""
         by_area = shrinks(place.image_size, place.size)
         sides = list(zip(place.image_size, place.size, strict=True))
         in_blocks = by_area and all(abs(_scale(*side) - round(_scale(*side))) < _IS_WHOLE for side in sides)
@@ -86,12 +94,12 @@ class FrameTaps:
 
 
 def _scale(source: int, target: int) -> float:
-    """Source pixels per target pixel, rounded twice, as there."""
+    """Return the source pixels per target pixel, rounded twice, as in OpenCV."""
     return 1.0 / (target / source)
 
 
 def _linear(source: int, target: int) -> AxisMix:
-    """Mix two neighbours; the weights are whole numbers."""
+    """Build linear interpolation between two neighbours; weights are whole multiples of 1 / 2048."""
     centre = ((np.arange(target) + 0.5) * _scale(source, target) - 0.5).astype(np.float32)
     first = np.floor(centre)
     part = centre - first
@@ -100,7 +108,7 @@ def _linear(source: int, target: int) -> AxisMix:
 
 
 def _by_area(source: int, target: int) -> AxisMix:
-    """Mix what each target pixel covers, the first and the last of it in part."""
+    """Build the mean over the area that each target pixel covers, of whose first and last pixel only a part counts."""
     scale = _scale(source, target)
     begin = (np.arange(target) * scale)[:, None]
     end, covered = begin + scale, np.minimum(scale, source - begin)
@@ -114,6 +122,6 @@ def _by_area(source: int, target: int) -> AxisMix:
 
 
 def _whole_blocks(source: int, target: int) -> AxisMix:
-    """Mix as many pixels for each."""
+    """Build the sum of equally many whole source pixels for each target pixel."""
     positions = np.arange(source, dtype=np.float64).reshape(target, -1)
     return AxisMix.of(positions, np.ones_like(positions), source)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Everything on listed pixels that is no convolution: element-wise, pooling, norms, resampling, reordering, means."""
+"""Triton kernels for all but convolutions: element-wise operators, pooling, norms, resampling, reordering, means."""
 
-# What Triton compiles is not Python: types are left out.
+# What Triton compiles is not plain Python, so there are no type annotations.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ def combine(
     A_SERVES: tl.constexpr, B_SERVES: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Elementwise`; ``SERVES``: how many pixels read the same one of a source: 1, or a picture's."""
+    """Compute :class:`Elementwise`.
+
+    Args:
+        A_SERVES, B_SERVES: how many output pixels read the same pixel of a source: 1, or all pixels of an image.
+    """
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
@@ -68,7 +72,7 @@ def pool(
         near = load_floats(address, (inside & tile.live)[:, None] & tile.is_channel[None, :], OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
-        own = tile.pixel % (WINDOW.out_size[0] * WINDOW.out_size[1])  # of a camera
+        own = tile.pixel % (WINDOW.out_size[0] * WINDOW.out_size[1])  # the pixel within its camera's map
         value /= tl.load(divisor + own, mask=tile.live, other=1.0)[:, None]
     store_rows(out, out_pitch, tile, value, COMPACT)
 
@@ -103,7 +107,7 @@ def softmax_channels(
         return
     tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
     value = load_rows(source, source_pitch, tile, float("-inf"))
-    value = tl.where(tile.live[:, None], value, 0.0)  # so that what is beside the list is a number
+    value = tl.where(tile.live[:, None], value, 0.0)  # so that rows beyond the list do not become NaN
     value -= tl.max(value, axis=1)[:, None]
     total = tl.sum(tl.exp(value), axis=1)[:, None]
     value = value - tl.log(total) if LOG else tl.exp(value) / total
@@ -116,7 +120,7 @@ def resample(
     IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr,
     CHANNELS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Resample`; tables are [outputs along the axis, taps]."""
+    """Compute :class:`Resample`; the tables of rows and columns are [outputs along the axis, taps]."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
@@ -162,7 +166,7 @@ def select_channels(
     source, source_pitch, channels, out, out_pitch, listed, count,
     CHANNELS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Select`; ``channels``: int32 [CHANNELS], of the source."""
+    """Compute :class:`Select`; ``channels``: int32 [CHANNELS], the channels of the source to take."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
@@ -178,10 +182,10 @@ def average_all(
     IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, LISTED: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`GlobalMean`, whose output is one pixel for each camera, where that is listed.
+    """Compute :class:`GlobalMean`, whose output has one pixel for each camera, for the cameras whose pixel is listed.
 
     Args:
-        IN_PIXELS: of one camera.
+        IN_PIXELS: input pixels of one camera.
         LISTED: a power of two, not below the number of cameras.
     """
     camera = tl.program_id(1)

@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Active sets on the device: propagation, unions, lists, and which computed pixels changed by more than a threshold.
+"""Triton kernels on active sets: propagation, unions, lists, and which pixels changed by more than a threshold.
 
-Lists are in no particular order: every pixel is computed by itself, whatever its place.
+Lists are in no particular order, as every pixel is computed independently of its place in the list.
 """
 
-# What Triton compiles is not Python: types are left out.
+# What Triton compiles is not plain Python, so there are no type annotations.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats
 
 @triton.jit
 def count_of(count, camera, CAMERAS: tl.constexpr):
-    """Where a set's count of a camera's pixels is: behind that of all, where there are several cameras."""
+    """Return the address of a set's count for one camera; with several cameras those follow the count of all."""
     return count + 1 + camera if CAMERAS > 1 else count + 0 * camera
 
 
 @triton.jit
 def _append(hit, pixel, listed, count, OF_ONE: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr):
-    """Count the pixels that hit, int32 0 or 1, of all and of each camera, and with ``LIST`` append them to the list.
+    """Add the pixels where ``hit`` is 1 to the counts of all and of each camera, and with ``LIST`` to the list.
 
     Args:
-        OF_ONE: pixels of one camera.
+        hit: int32, 0 or 1 for each of the pixels.
+        OF_ONE: the pixels of one camera.
     """
     total = tl.sum(hit, axis=0)
     first = tl.atomic_add(count, total)
@@ -45,13 +46,13 @@ def propagate(
     TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, INWARDS: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Fill the target with the pixels that read one of the source, or changed padding: see ``TapTable``.
+    """Fill the target with the pixels that read an active pixel of the source or changed padding: see ``TapTable``.
 
-    With a full source all count, also those that read nothing but padding.
+    With a full source all pixels count, even those that read nothing but padding.
 
     Args:
-        flags: int32 [cameras]: the sides of :class:`Border`, 16 to refresh, 32 where it takes part.
-        IN_PIXELS, OUT_PIXELS: of one camera.
+        flags: int32 [cameras]: the sides of :class:`Border`, plus 16 to refresh, plus 32 if the camera takes part.
+        IN_PIXELS, OUT_PIXELS: the pixels of one camera.
     """
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     live = pixel < CAMERAS * OUT_PIXELS
@@ -59,7 +60,7 @@ def propagate(
     outside = tl.load(flags + camera, mask=live, other=0)
     hit = tl.where(tl.load(count_of(source_count, camera, CAMERAS), mask=live, other=0) == IN_PIXELS, 1, 0)
     TAPS: tl.constexpr = TAPS_Y * TAPS_X
-    for tap in tl.range(0, TAPS, loop_unroll_factor=TAPS if TAPS <= 9 else 8):  # so that loads do not wait for others
+    for tap in tl.range(0, TAPS, loop_unroll_factor=TAPS if TAPS <= 9 else 8):  # so that loads run in parallel
         y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap // TAPS_X, mask=live, other=0)
         x = tl.load(columns + (pixel % OUT_WIDTH) * TAPS_X + tap % TAPS_X, mask=live, other=0)
         inside = (y >= 0) & (x >= 0)
@@ -79,7 +80,7 @@ def combine_sets(
     OUT_PIXELS: tl.constexpr, DIFFERENCE: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
     COUNT: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Fill the target with the pixels of either, or with those of the first that are not in the second."""
+    """Fill the target with the pixels of either set, or with those of the first that are not in the second."""
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     live = pixel < CAMERAS * OUT_PIXELS
     a = tl.load(first + pixel, mask=live, other=0) != 0
@@ -96,10 +97,11 @@ def fill_if_any(
     SETS: tl.constexpr, FLAGS: tl.constexpr, OUT_PIXELS: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Fill a camera's part of the target when any of these sets has one of its pixels, or its flags one of these.
+    """Fill a camera's part of the target if any of the sets has a pixel of it, or if any of ``FLAGS`` is set for it.
 
     Args:
-        which: int32 [SETS]: positions of their counts.
+        counts: int32: the counts of all sets.
+        which: int32 [SETS]: the positions of the sets' counts.
     """
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     live = pixel < CAMERAS * OUT_PIXELS
@@ -117,11 +119,11 @@ def _weighted_changes(
     computed, computed_pitch, old, old_pitch, weight, camera, position, pixel, live, first,
     CHANNELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """weight * |change| of a block of listed pixels, [pixels, COLUMNS], from this channel on.
+    """Compute weight * |change| for a block of listed pixels, [pixels, COLUMNS], from channel ``first`` on.
 
     Args:
         weight: float32 [cameras, CHANNELS].
-        camera: of each pixel.
+        camera: the camera of each pixel.
     """
     channel = first + tl.arange(0, COLUMNS)
     mask = live[:, None] & (channel < CHANNELS)[None, :]
@@ -157,15 +159,15 @@ def commit(
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CRITERION: tl.constexpr,
     CAMERAS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Write the computed pixels that changed by more than their camera's threshold, all to refresh; say which.
+    """Write the computed pixels that changed by more than their camera's threshold, or all to refresh, and mark them.
 
-    Of a camera that takes no part nothing is written, whatever is listed.
+    For a camera that takes no part nothing is written, whatever is listed.
 
     Args:
-        computed: [listed, CHANNELS], in the order of the list, rounded as the map keeps it.
-        thresholds: float32 [cameras]: of sums of squares the squared ones.
-        squares: float32 [cameras, HEIGHT, WIDTH], 0 where nothing is listed: for "pooled energy".
-        changed: a mask that is 0.
+        computed: [listed, CHANNELS], in the order of the list, rounded to the dtype of the map.
+        thresholds: float32 [cameras]: each camera's threshold, squared where the criterion is a sum of squares.
+        squares: float32 [cameras, HEIGHT, WIDTH], 0 where nothing is listed; read only for "pooled energy".
+        changed: a mask that must be 0 before; 1 where a pixel was written.
         CRITERION: the value of a :class:`Criterion`.
     """
     number = tl.load(count)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The steps that fill active sets, as launches: each is prepared once and reads whatever its sources hold then."""
+"""Launches for the steps that fill active sets, each prepared once and launched again for every frame."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ TAKES_PART = 32
 
 
 class SetLaunches:
-    """Prepares launches for the sets of one plan."""
+    """Prepares the launches that fill the sets of one plan."""
 
     def __init__(self, device: torch.device, tiles: Tiles, counts: torch.Tensor, flags: torch.Tensor) -> None:
         """Take what all steps share.
 
         Args:
+            device: where the sets are.
+            tiles: the largest tiles of a program.
             counts: see :class:`DeviceSets`.
-            flags: int32 [cameras]: of each one's frame: the sides of :class:`Border`, :data:`REFRESH`, and
-                :data:`TAKES_PART`, without which nothing of a camera changes.
+            flags: int32 [cameras]: the sum of the sides of :class:`Border`, :data:`REFRESH` and :data:`TAKES_PART` for
+                each camera's frame; a camera without :data:`TAKES_PART` keeps its maps as they are.
         """
         self._device = device
         self._tiles = tiles
@@ -39,7 +41,7 @@ class SetLaunches:
     def propagation(
         self, table: TapTable, source: DeviceSet, target: DeviceSet, in_width: int, *, inwards: bool, listed: bool
     ) -> Action:
-        """Fill a set with the pixels that read one of the source."""
+        """Return the launch that fills a set with the pixels that read an active pixel of the source."""
         rows = below_one_another(torch.from_numpy(table.rows), source.of_one // in_width, source.cameras)
         rows, columns = (t.to(self._device) for t in (rows, torch.from_numpy(table.columns)))
         grid, pixels = _divided(target, self._tiles)
@@ -57,7 +59,7 @@ class SetLaunches:
     def combination(
         self, first: DeviceSet, second: DeviceSet, target: DeviceSet, *, difference: bool, listed: bool, counted: bool
     ) -> Action:
-        """Fill a set with the pixels of either, or of the first without the second."""
+        """Return the launch that fills a set with the union of two, or with the first without the second."""
         grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
@@ -69,7 +71,7 @@ class SetLaunches:
         return run
 
     def filling(self, sources: Sequence[DeviceSet], target: DeviceSet, flags: int, *, listed: bool) -> Action:
-        """Fill a camera's part of a set if any of the sources has a pixel of it, or one of these flags is set."""
+        """Return the launch that fills a camera's part of a set if a source has a pixel of it or a flag is set."""
         which = torch.tensor([source.first_count for source in sources], dtype=torch.int32, device=self._device)
         grid, pixels = _divided(target, self._tiles)
 
@@ -85,10 +87,17 @@ class SetLaunches:
     def commitment(
         self, limits: Limits, out: torch.Tensor, width: int, active: DeviceSet, changed: DeviceSet, *, listed: bool
     ) -> Callable[[torch.Tensor], None]:
-        """Write those of the active pixels that changed enough: [most, channels] as listed, of ``out``'s type.
+        """Return the launch that writes those active pixels that changed enough, and fills ``changed`` with them.
+
+        It takes the computed pixels, [most, channels] in the order of the list, in the dtype of ``out``.
 
         Args:
-            width: of one row of ``out``, in pixels.
+            limits: the cameras' thresholds.
+            out: [pixels, channels]: the map.
+            width: the width of ``out`` in pixels.
+            active: the pixels that were computed.
+            changed: filled with the pixels that were written.
+            listed: whether those are listed too.
         """
         channels, of_one = out.shape[1], active.of_one
         columns = columns_of(channels, self._tiles)
@@ -115,6 +124,6 @@ class SetLaunches:
 
 
 def _divided(target: DeviceSet, tiles: Tiles) -> tuple[tuple[int], int]:
-    """(the grid, how many pixels of the target each of its programs looks at)."""
+    """Return (the grid of a launch over all of a set, how many of the set's pixels each program handles)."""
     pixels = max(masked_pixels(target.pixels), tiles.pixels)
     return (-(-target.pixels // pixels),), pixels

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Executes steps on a GPU without waiting for it in between: active sets, and their sizes, stay there.
+"""Executes steps on a GPU without waiting for it between them: active sets and their sizes stay in its memory.
 
-Whatever the sets hold, the same launches are made, large enough for all pixels; programs without work leave at
-once. A frame is therefore one CUDA graph, captured after a few frames and replayed from then on.
+Whatever the sets hold, the same launches are made, large enough for all pixels; programs without work leave at once.
+A frame is therefore one CUDA graph, which is captured after a few frames and replayed from then on.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from cacheinf_ros.engine.tf32 import tf32
 from cacheinf_ros.graph.ir import resolve
 
 _EAGER_FRAMES = 3
-"""Frames before one is captured: in the first kernels are compiled, and steps can be timed one by one."""
+"""The frames before one is captured; kernels are compiled in the first, and steps are timed one by one in all."""
 _Computing = Callable[..., None]
 
 
 class TritonExecutor:
-    """Runs the steps of a plan that no other machine shares, of one camera or of several at once.
+    """Runs the steps of a plan that no other machine shares, for one camera or for several at once.
 
     Attributes:
-        microseconds: float32 [steps], of each step in the last run that was no replay; 0 but on a GPU.
+        microseconds: float32 [steps], the time of each step in the last run that was no replay; 0 without a GPU.
     """
 
     def __init__(
@@ -57,9 +57,13 @@ class TritonExecutor:
         """Prepare the launches.
 
         Args:
-            executable: of the only camera; of several those of any of them: each is to be told to :meth:`seat`.
-            maps: in which those of all cameras lie below one another, as the kernels of the executable read and write
+            executable: the only camera's, or that of any one of several, each of which must then be given to
+                :meth:`seat`.
+            device: where the maps are.
+            tiles: the largest tiles of a program.
+            maps: the maps of all cameras, one camera's below another's, as the executable's kernels read and write
                 them; None: there is one camera.
+            cameras: the number of cameras.
         """
         self._device = device
         self._executable = executable
@@ -86,14 +90,15 @@ class TritonExecutor:
 
     @property
     def seated(self) -> Mapping[int, Executable]:
-        """Which cameras take part in frames, and what they execute."""
+        """The cameras that take part in frames, and what each of them executes."""
         return self._seated
 
     def seat(self, camera: int, executable: Executable | None) -> None:
-        """Let a camera take part from now on, or with None no longer.
+        """Let a camera take part from now on, or no longer.
 
         Args:
-            executable: with the same steps but for sets, thresholds and weights.
+            camera: its number.
+            executable: its executable, whose steps may differ only in sets, thresholds and weights; None: it leaves.
         """
         before = self._seated.pop(camera, None)
         if executable is not None:
@@ -103,19 +108,19 @@ class TritonExecutor:
                 step = executable.steps[index]
                 assert isinstance(step, Compute) and step.delta is not None
                 limits.set(camera, step.delta)
-        if before is None or executable is None or before.tensors is not executable.tensors:  # which calls read
+        if before is None or executable is None or before.tensors is not executable.tensors:  # calls read them
             self._graph, self._eager_frames = None, 0
             self._captures = self._device.type == "cuda"
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
-        """As :meth:`Executor.execute`, of the only camera."""
+        """Implement :meth:`Executor.execute` for the only camera."""
         self.execute_together({0: (outside, refresh)})
 
     def execute_together(self, frames: Mapping[int, tuple[Border, bool]]) -> None:
-        """As :meth:`Executor.execute` of several cameras in one pass: of the others nothing changes.
+        """Execute all steps for several cameras in one pass; the maps of the other cameras stay as they are.
 
         Args:
-            frames: by camera, beside which sides padding counts as changed, and whether everything is passed on.
+            frames: by camera, the sides beside which padding counts as changed, and whether everything is passed on.
         """
         self._sets.clear()
         for camera, (outside, refresh) in frames.items():
@@ -130,10 +135,10 @@ class TritonExecutor:
         self._sets.tell_hosts(frames)
 
     def switch_from(self, index: int, pixels: int) -> None:
-        """Nothing: no operator has a second kernel."""
+        """Do nothing, as no operator has a second kernel."""
 
     def time(self, index: int, camera: int = 0) -> float:
-        """Microseconds of one step on the active pixels that a camera's set holds on the host; on a GPU only."""
+        """Return the microseconds of one step on the active pixels of a camera's set on the host; only on a GPU."""
         step = self._executable.steps[index]
         assert isinstance(step, Compute)
         self._sets.clear()
@@ -141,11 +146,11 @@ class TritonExecutor:
         self._sets.upload(step.active, camera)
         self._list(step.active)()
         with tf32(self._device, allowed=False):
-            self._actions[index]()  # compiled, if it was not
+            self._actions[index]()  # the first launch may compile the kernel
             return self._timed(self._actions[index])
 
     def _capture_or_run(self) -> None:
-        """Launch the kernels one by one in the first frames; then capture one, where that can be."""
+        """Launch the kernels one by one in the first frames, then capture a frame where that is possible."""
         if self._captures and self._eager_frames >= _EAGER_FRAMES:
             self._capture()
         if self._graph is None:
@@ -167,7 +172,7 @@ class TritonExecutor:
         self.microseconds[:] = [1e3 * first.elapsed_time(second) for first, second in pairwise(events)]
 
     def _capture(self) -> None:
-        """Capture a frame; where that cannot be, go on launch by launch."""
+        """Capture a frame; where that is not possible, leave it at single launches from now on."""
         self._captures = False
         self._graph = captured(self._launch, "a frame")
 
@@ -184,7 +189,7 @@ class TritonExecutor:
         return float(1e3 * first.elapsed_time(second))
 
     def _list(self, host: ActiveSet) -> Action:
-        """List the pixels of a set whose mask is there."""
+        """Return the launch that lists the pixels of a set whose mask is on the device already."""
         each = self._sets[host]
         return self._launches.combination(each, each, each, difference=False, listed=True, counted=True)
 
@@ -215,7 +220,7 @@ class TritonExecutor:
     def _combination(
         self, index: int, first: ActiveSet, second: ActiveSet, target: ActiveSet, *, difference: bool
     ) -> Action:
-        """A union of many is filled in several steps, of which the last one counts."""
+        """Prepare a union or difference; a set that several steps fill is counted and listed only in the last one."""
         sets, counted = self._sets, self._last[id(target)] == index
         return self._launches.combination(
             sets[first], sets[second], sets[target], difference=difference,
@@ -241,7 +246,7 @@ class TritonExecutor:
         return run
 
     def _by_torch(self, function: PixelFunction | None, pixels: int, channels: int) -> _Computing:
-        """What no kernel computes: all pixels by torch, of which the listed ones are taken."""
+        """Return a launch for an operator without a kernel: torch computes all pixels, and listed ones are copied."""
         assert function is not None
         everything = torch.arange(pixels, device=self._device)
         index = torch.arange(channels, dtype=torch.int32, device=self._device)
@@ -254,9 +259,10 @@ class TritonExecutor:
         return compute
 
     def _call(self, step: Call) -> Action:
-        """Call a global operator in every frame, for each camera by itself: whether it is due is known only on the
-        device. What it returns is the same as before where nothing changed, and nothing of a camera that takes no part
-        is written.
+        """Call a global operator in every frame, for each camera separately.
+
+        Only the device knows whether the call is due. Where nothing changed it returns the same as before, and nothing
+        is written for a camera that takes no part.
         """
         operator, out = step.operator, self._maps.get(step.operator.output)
         arguments, keywords = (on_device(value, self._device) for value in (operator.arguments, operator.keywords))
@@ -295,7 +301,7 @@ class TritonExecutor:
         return run
 
     def _bytes(self, step: Compute) -> int:
-        """Bytes of all pixels of what a step computes."""
+        """Return the bytes of the whole map that a step computes."""
         pixels = self._maps[step.operator.output].pixels
         return pixels.numel() * pixels.element_size()
 
@@ -304,7 +310,7 @@ class TritonExecutor:
 
 
 def _whole(like: DeviceSet, device: torch.device) -> DeviceSet:
-    """A set with all pixels, as many as another one may have."""
+    """Return a set of the same size as another one, in which all pixels are active."""
     return DeviceSet(
         mask=torch.ones(like.pixels, dtype=torch.uint8, device=device),
         listed=torch.arange(like.pixels, dtype=torch.int32, device=device),
@@ -315,12 +321,12 @@ def _whole(like: DeviceSet, device: torch.device) -> DeviceSet:
 
 
 def _sets(steps: Sequence[Step]) -> list[ActiveSet]:
-    """All sets of a plan, in an order that is the same for plans with the same steps."""
+    """Return all sets of a plan, in an order that is the same for plans with the same steps."""
     return [each for step in steps for each in (*_read(step), *_filled(step))]
 
 
 def _filled(step: Step) -> Sequence[ActiveSet]:
-    """The sets that a step fills."""
+    """Return the sets that a step fills."""
     if isinstance(step, (Propagate, Union, Difference, FillIfAny)):
         return (step.target,)
     if isinstance(step, Call) or (isinstance(step, Compute) and step.delta):
@@ -329,7 +335,7 @@ def _filled(step: Step) -> Sequence[ActiveSet]:
 
 
 def _read(step: Step) -> Sequence[ActiveSet]:
-    """The sets that a step reads."""
+    """Return the sets that a step reads."""
     match step:
         case Propagate() | FillIfAny():
             return (step.source,)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From an operator to the launch of its Triton kernel."""
+"""Prepares the launches of Triton kernels for operators."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ from cacheinf_ros.engine.gpu.pixel_launch import (
 from cacheinf_ros.engine.kernels.gathering import averaged_pixels
 from cacheinf_ros.graph import Activation, ActivationKind, ir
 
-_VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows
+_VALUES_OF_A_ROW_BLOCK = 8192  # of one program, in norms and softmax, which hold all channels of a pixel
 _IN_KERNELS = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
 
 class TritonKernels:
-    """Prepares operators; what it returns reads the maps and weights that it was given, where they lie."""
+    """Prepares operators; the launches that it returns read the given maps and weights in place."""
 
     def __init__(self, device: torch.device, tiles: Tiles, factors: torch.dtype = torch.float32) -> None:
-        """``factors``: what convolutions round to before they multiply; sums are float32 whatever it is."""
+        """Prepare nothing yet.
+
+        Args:
+            device: where the maps are.
+            tiles: the largest tiles of a program.
+            factors: the dtype that convolutions round values to before they multiply; sums are always float32.
+        """
         self._device = device
         self._tiles = tiles
         self._factors = factors
@@ -42,12 +48,13 @@ class TritonKernels:
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, cameras: int = 1
     ) -> PixelLaunch | None:
-        """The launch for a local operator; None: there is no kernel for it.
+        """Return the launch for a local operator; None: there is no kernel for it.
 
         Args:
+            op: the operator.
             sources: the maps of its inputs, in their order.
-            channels: of the output.
-            cameras: whose maps lie below one another in each source.
+            channels: the channels of the output.
+            cameras: how many cameras' maps lie one below another in each source.
         """
         match op:
             case ir.Conv():
@@ -104,7 +111,7 @@ class TritonKernels:
 
     def _conv_arguments(self, op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor) -> list[Any]:
         bias = self._on_device(op.bias)
-        residual = _map(sources[1]) if len(sources) > 1 else [bias, 0]  # where there is none nobody reads it
+        residual = _map(sources[1]) if len(sources) > 1 else [bias, 0]  # a placeholder that no kernel reads
         return [*_map(sources[0]), self._on_device(weight), bias, *residual, self._slope(op.activation, bias)]
 
     def _elementwise(self, op: ir.Elementwise, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch:
@@ -150,7 +157,7 @@ class TritonKernels:
     def _by_channels(
         self, kernel: Any, arguments: Sequence[Any], constants: dict[str, Any], channels: int
     ) -> PixelLaunch:
-        """Programs compute some pixels of some channels."""
+        """Return the launch of a kernel whose programs each compute some channels of some pixels."""
         columns = columns_of(channels, self._tiles)
         return PixelLaunch(
             kernel=kernel,
@@ -162,7 +169,7 @@ class TritonKernels:
         )
 
     def _by_rows(self, kernel: Any, arguments: Sequence[Any], constants: dict[str, Any], channels: int) -> PixelLaunch:
-        """Programs compute some pixels of all channels."""
+        """Return the launch of a kernel whose programs each compute all channels of some pixels."""
         columns = power_of_two(channels, least=SMALLEST_SIDE)
         return PixelLaunch(
             kernel=kernel,
@@ -181,7 +188,12 @@ class TritonKernels:
 
 
 def copying(values: torch.Tensor, index: torch.Tensor) -> PixelLaunch:
-    """Copy listed rows of [pixels, channels]; ``index``: int32, 0, 1, 2, ..., as many as channels, on the device."""
+    """Return a launch that copies listed rows of a tensor.
+
+    Args:
+        values: [pixels, channels].
+        index: int32 [channels] on the device: 0, 1, 2, ...
+    """
     channels = values.shape[1]
     columns = columns_of(channels, Tiles())
     return PixelLaunch(
@@ -195,17 +207,18 @@ def copying(values: torch.Tensor, index: torch.Tensor) -> PixelLaunch:
 
 
 def below_one_another(rows: torch.Tensor, in_height: int, cameras: int) -> torch.Tensor:
-    """A table of the rows that each row of an output reads, for the maps of several cameras below one another.
+    """Extend a table of the rows that each output row reads to several cameras, whose maps lie one below another.
 
     Args:
-        rows: int32 [outputs, taps]; what is negative is beside the picture, and stays what it is.
-        in_height: rows of one camera's input.
+        rows: int32 [outputs, taps] for one camera; negative entries are beside the image, and are kept as they are.
+        in_height: the rows of one camera's input.
+        cameras: the number of cameras.
     """
     return torch.cat([torch.where(rows < 0, rows, rows + camera * in_height) for camera in range(cameras)])
 
 
 def _map(source: MapBuffer) -> list[Any]:
-    """A map's values and its pitch."""
+    """Return a map's values and its pitch."""
     return [source.pixels, source.pixels.stride(0)]
 
 

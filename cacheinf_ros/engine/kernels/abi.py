@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The C interface of the compiled kernels: structures, constants and functions, as ``native/kernels.h`` has them.
+"""The C interface of the compiled kernels: the structures, constants and functions of ``native/kernels.h``.
 
-:func:`check` compares all of them with what the library was compiled with.
+:func:`check` compares sizes, offsets and constants with those that the library was compiled with.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cacheinf_ros.graph import ActivationKind, Window
 from cacheinf_ros.graph.ir import Combine, Levels
 
 NEVER = 2**31 - 1
-"""More active pixels than there can be."""
+"""A number of active pixels that is never reached."""
 
 
 class KernelKind(IntEnum):
-    """Which kernel a parameter structure is for: ``ci_kernel``."""
+    """The kernels on float32 maps, from the enumeration ``ci_kernel``."""
 
     CONV = 0
     CONV_IN_PLACE = 1
@@ -38,7 +38,7 @@ class KernelKind(IntEnum):
 
 
 class BFloat16KernelKind(IntEnum):
-    """More of ``ci_kernel``: kernels on bfloat16, and between it and floats."""
+    """The kernels of ``ci_kernel`` on bfloat16 maps, and those that convert between bfloat16 and float32."""
 
     CONV_BFLOAT16 = 11
     CONV_BFLOAT16_WIDENED = 12
@@ -56,7 +56,7 @@ class BFloat16KernelKind(IntEnum):
 
 
 class Int8KernelKind(IntEnum):
-    """The rest of ``ci_kernel``: kernels on levels."""
+    """The kernels of ``ci_kernel`` on maps of levels, and the one that converts to and from levels."""
 
     CONV_INT8 = 23
     CONV_INT8_PAIRS = 24
@@ -75,7 +75,7 @@ AnyKernelKind = KernelKind | BFloat16KernelKind | Int8KernelKind
 
 
 class StepKind(IntEnum):
-    """What a step of a program does: ``ci_step_kind``."""
+    """What a step of a program does, ``ci_step_kind``."""
 
     PROPAGATE_WINDOW = 0
     PROPAGATE_TAPS = 1
@@ -89,7 +89,7 @@ class StepKind(IntEnum):
 
 
 class ChangeKind(IntEnum):
-    """How a pixel's change is measured: ``ci_criterion``."""
+    """How a pixel's change is measured, ``ci_criterion``."""
 
     MAXIMUM_CHANGE = 0
     SUM_OF_SQUARES = 1
@@ -97,7 +97,7 @@ class ChangeKind(IntEnum):
 
 
 class Status(IntEnum):
-    """What came of a call: ``ci_status``."""
+    """The result of a call, ``ci_status``."""
 
     DONE = 0
     NO_MEMORY = 1
@@ -105,7 +105,7 @@ class Status(IntEnum):
 
 
 class CWindow(Structure):
-    """``ci_window``."""
+    """The structure ``ci_window``: a sliding window over an image."""
 
     _fields_ = [
         (name, c_int32)
@@ -117,19 +117,19 @@ class CWindow(Structure):
 
     @classmethod
     def of(cls, window: Window) -> CWindow:
-        """The structure for a window."""
+        """Return the structure for a window."""
         w = window
         return cls(*w.in_size, *w.out_size, *w.kernel, *w.stride, *w.dilation, *w.padding)
 
 
 class CActivation(Structure):
-    """``ci_activation``."""
+    """The structure ``ci_activation``: an activation function and its parameters."""
 
     _fields_ = [("kind", c_int32), ("low", c_float), ("high", c_float), ("alpha", c_float), ("slope", c_void_p)]
 
 
 class CConv(Structure):
-    """``ci_conv``."""
+    """The structure ``ci_conv``: the parameters of a convolution."""
 
     _fields_ = [
         ("window", CWindow),
@@ -142,7 +142,7 @@ class CConv(Structure):
 
 
 class CPool(Structure):
-    """``ci_pool``."""
+    """The structure ``ci_pool``: the parameters of a pooling."""
 
     _fields_ = [
         ("window", CWindow),
@@ -152,7 +152,7 @@ class CPool(Structure):
 
 
 class CElementwise(Structure):
-    """``ci_elementwise``."""
+    """The structure ``ci_elementwise``: the parameters of an element-wise operator."""
 
     _fields_ = [
         ("combine", c_int32), ("channels", c_int32),
@@ -163,7 +163,7 @@ class CElementwise(Structure):
 
 
 class CChannelNorm(Structure):
-    """``ci_channel_norm``."""
+    """The structure ``ci_channel_norm``: the parameters of a normalisation over channels."""
 
     _fields_ = [
         ("channels", c_int32), ("epsilon", c_float),
@@ -172,13 +172,13 @@ class CChannelNorm(Structure):
 
 
 class CChannelSoftmax(Structure):
-    """``ci_channel_softmax``."""
+    """The structure ``ci_channel_softmax``: the parameters of a softmax over channels."""
 
     _fields_ = [("channels", c_int32), ("log", c_int32), ("in_pitch", c_int64), ("in", c_void_p)]
 
 
 class CResample(Structure):
-    """``ci_resample``."""
+    """The structure ``ci_resample``: the parameters of a resampling."""
 
     _fields_ = [
         ("channels", c_int32), ("in_width", c_int32), ("out_width", c_int32), ("taps_y", c_int32), ("taps_x", c_int32),
@@ -189,7 +189,7 @@ class CResample(Structure):
 
 
 class CPixelShuffle(Structure):
-    """``ci_pixel_shuffle``."""
+    """The structure ``ci_pixel_shuffle``: the parameters of a pixel shuffle."""
 
     _fields_ = [
         ("channels", c_int32), ("out_width", c_int32), ("factor", c_int32), ("phase_major", c_int32),
@@ -198,7 +198,7 @@ class CPixelShuffle(Structure):
 
 
 class CSelect(Structure):
-    """``ci_select``."""
+    """The structure ``ci_select``: the parameters of a selection of channels."""
 
     _fields_ = [
         ("channels", c_int32), ("reserved", c_int32),
@@ -207,24 +207,24 @@ class CSelect(Structure):
 
 
 class CGlobalMean(Structure):
-    """``ci_global_mean``."""
+    """The structure ``ci_global_mean``: the parameters of a mean over all pixels."""
 
     _fields_ = [("channels", c_int32), ("pixels", c_int32), ("in_pitch", c_int64), ("in", c_void_p)]
 
 
 class CLevels(Structure):
-    """``ci_levels``."""
+    """The structure ``ci_levels``: what the levels of a map stand for."""
 
     _fields_ = [("scale", c_float), ("zero", c_int32)]
 
     @classmethod
     def of(cls, levels: Levels | None) -> CLevels:
-        """The structure; None: floats."""
+        """Return the structure for levels; for None, which stands for floats, all its fields are 0."""
         return cls() if levels is None else cls(levels.scale, levels.zero)
 
 
 class CConvInt8(Structure):
-    """``ci_conv_int8``."""
+    """The structure ``ci_conv_int8``: the parameters of a convolution on levels."""
 
     _fields_ = [
         ("window", CWindow),
@@ -239,7 +239,7 @@ class CConvInt8(Structure):
 
 
 class CPoolInt8(Structure):
-    """``ci_pool_int8``."""
+    """The structure ``ci_pool_int8``: the parameters of a pooling on levels."""
 
     _fields_ = [
         ("pool", CPool), ("factor", c_float), ("in_zero", c_int32), ("out_zero", c_int32), ("reserved", c_int32),
@@ -247,13 +247,13 @@ class CPoolInt8(Structure):
 
 
 class CElementwiseInt8(Structure):
-    """``ci_elementwise_int8``."""
+    """The structure ``ci_elementwise_int8``: the parameters of an element-wise operator on levels."""
 
     _fields_ = [("elementwise", CElementwise), ("a", CLevels), ("b", CLevels), ("out", CLevels)]
 
 
 class CResampleInt8(Structure):
-    """``ci_resample_int8``."""
+    """The structure ``ci_resample_int8``: the parameters of a resampling on levels."""
 
     _fields_ = [
         ("resample", CResample), ("factor", c_float), ("in_zero", c_int32), ("out_zero", c_int32), ("fill", c_int32),
@@ -261,13 +261,13 @@ class CResampleInt8(Structure):
 
 
 class CGlobalMeanInt8(Structure):
-    """``ci_global_mean_int8``."""
+    """The structure ``ci_global_mean_int8``: the parameters of a mean over all pixels, on levels."""
 
     _fields_ = [("mean", CGlobalMean), ("in", CLevels), ("out", CLevels)]
 
 
 class CConvert(Structure):
-    """``ci_convert``."""
+    """The structure ``ci_convert``: the parameters of a conversion to or from levels."""
 
     _fields_ = [
         ("channels", c_int32), ("reserved", c_int32), ("in_pitch", c_int64), ("in", c_void_p), ("from", CLevels),
@@ -276,7 +276,7 @@ class CConvert(Structure):
 
 
 class CShift(Structure):
-    """``ci_shift``."""
+    """The structure ``ci_shift``: a feature map that is to be moved by (dx, dy) pixels."""
 
     _fields_ = [
         ("pixels", c_void_p), ("height", c_int32), ("width", c_int32), ("channels", c_int32), ("dx", c_int32),
@@ -285,7 +285,7 @@ class CShift(Structure):
 
 
 class CSet(Structure):
-    """``ci_set``."""
+    """The structure ``ci_set``: an active set."""
 
     _fields_ = [
         ("mask", c_void_p), ("listed", c_void_p), ("all", c_void_p), ("height", c_int32), ("width", c_int32),
@@ -294,13 +294,13 @@ class CSet(Structure):
 
 
 class CTapTable(Structure):
-    """``ci_tap_table``."""
+    """The structure ``ci_tap_table``: the input pixels that each output pixel reads."""
 
     _fields_ = [("taps_y", c_int32), ("taps_x", c_int32), ("index_y", c_void_p), ("index_x", c_void_p)]
 
 
 class CReplica(Structure):
-    """``ci_replica``."""
+    """The structure ``ci_replica``: a tensor of which another machine has a copy."""
 
     _fields_ = [
         ("first_row", c_int32), ("last_row", c_int32), ("stale_local", c_void_p), ("stale_remote", c_void_p),
@@ -308,7 +308,7 @@ class CReplica(Structure):
 
 
 class CStep(Structure):
-    """``ci_step``."""
+    """The structure ``ci_step``: a step of a program."""
 
     _fields_ = [
         ("kind", c_int32), ("kernel", c_int32), ("params", c_void_p), ("first", c_void_p), ("second", c_void_p),
@@ -319,7 +319,7 @@ class CStep(Structure):
 
 
 class CInput(Structure):
-    """``ci_input``."""
+    """The structure ``ci_input``: how a frame is written into the model's input."""
 
     _fields_ = [
         ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
@@ -329,7 +329,7 @@ class CInput(Structure):
 
 
 class CView(Structure):
-    """``ci_view``."""
+    """The structure ``ci_view``: which part of a frame the input shows, and which tiles of it are marked."""
 
     _fields_ = [
         ("to_frame", c_double * 9), ("back", c_double * 9), ("marked", c_void_p), ("unseen", c_void_p),
@@ -338,7 +338,7 @@ class CView(Structure):
 
 
 class CLayoutEntry(Structure):
-    """One line of ``ci_layout``."""
+    """An entry of ``ci_layout``: the name and value of a size, an offset or a constant."""
 
     _fields_ = [("name", c_char_p), ("value", c_int64)]
 
@@ -396,9 +396,9 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
 
 
 def failure(function: str, status: int) -> EngineError:
-    """What to raise where a function returned another :class:`Status` than ``DONE``, which is 0.
+    """Return the error to raise where a function returned another :class:`Status` than ``DONE``, which is 0.
 
-    Callers compare the status themselves: they do so several times a frame.
+    Callers compare the status themselves, as they do so several times a frame.
     """
     if status == Status.NO_MEMORY:
         return EngineError(f"{function}: there is not enough memory: take a smaller model or input")
@@ -406,17 +406,17 @@ def failure(function: str, status: int) -> EngineError:
 
 
 def activation_number(kind: ActivationKind) -> int:
-    """``ci_activation_kind``."""
+    """Return the number of an activation function in ``ci_activation_kind``."""
     return list(ActivationKind).index(kind)
 
 
 def combine_number(combine: Combine | None) -> int:
-    """``ci_combine``; None: the first input alone."""
+    """Return the number of an operation in ``ci_combine``; None stands for the first input alone."""
     return 0 if combine is None else 1 + list(Combine).index(combine)
 
 
 def declare(library: ctypes.CDLL) -> None:
-    """Declare the library's functions, after a check that all that both sides know is the same.
+    """Declare the library's functions, and check that both sides have the same sizes, offsets and constants.
 
     Raises:
         EngineError: the library was built from another version of the package.
@@ -433,7 +433,12 @@ def declare(library: ctypes.CDLL) -> None:
 
 
 def check(library: ctypes.CDLL, compiled: Mapping[str, int]) -> None:
-    """Raises :class:`EngineError` where sizes, offsets and constants are not those of this file."""
+    """Raise :class:`EngineError` where sizes, offsets and constants are not those of this file.
+
+    Args:
+        library: named in the error.
+        compiled: the values of ``ci_layout``, by name.
+    """
     ours = dict(_layout())
     differing = sorted(name for name in {*ours, *compiled} if ours.get(name) != compiled.get(name))
     if differing:

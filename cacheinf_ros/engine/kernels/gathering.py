@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which input pixels an output pixel reads, as indices to gather them with."""
+"""Finds which input pixels each output pixel reads, as indices for gathering them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Resample
 
 Axis = tuple[torch.Tensor, torch.Tensor]
-"""int64 [out, taps]: input position of each tap along an axis; bool [out, taps]: whether it lies inside the image."""
+"""Each tap's input position along an axis, int64 [out, taps], and whether it is in the image, bool [out, taps]."""
 
 
 class Neighbours:
-    """Knows the input pixels of every output pixel's taps, which are those of its line times those of its column."""
+    """The input pixels that every output pixel reads: the combinations of its line's taps and its column's."""
 
     def __init__(self, y: Axis, x: Axis, in_width: int, device: torch.device) -> None:
         self._y, self._y_inside = (part.to(device) for part in y)
@@ -22,32 +22,38 @@ class Neighbours:
 
     @classmethod
     def of_window(cls, window: Window, device: torch.device) -> Neighbours:
-        """The neighbours in a sliding window."""
+        """Return the neighbours in a sliding window."""
         return cls(_window_axis(window, 0), _window_axis(window, 1), window.in_size[1], device)
 
     @classmethod
     def of_resampling(cls, op: Resample, device: torch.device) -> Neighbours:
-        """The neighbours that a resampling reads."""
+        """Return the neighbours that a resampling reads."""
         y, x = ((taps.index.long(), taps.index >= 0) for taps in (op.rows, op.columns))
         return cls(y, x, op.columns.in_size, device)
 
     def gather(self, pixels: torch.Tensor, wanted: torch.Tensor, outside: float) -> torch.Tensor:
-        """[wanted, taps, channels]: the pixels of a map around the wanted outputs; ``outside`` beside the image."""
+        """Gather the pixels of a map that wanted outputs read, [wanted, taps, channels].
+
+        Args:
+            pixels: the map, [pixels, channels].
+            wanted: int64 [wanted]: indices of output pixels.
+            outside: the value beside the image.
+        """
         y, x = wanted // self._out_width, wanted % self._out_width
         index = self._y[y][:, :, None] * self._in_width + self._x[x][:, None, :]
         inside = self.inside(wanted)
         return pixels[torch.where(inside, index.flatten(1), 0)].masked_fill(~inside[:, :, None], outside)
 
     def inside(self, wanted: torch.Tensor) -> torch.Tensor:
-        """bool [wanted, taps]: which taps lie inside the image."""
+        """Tell which taps of the wanted outputs lie inside the image, bool [wanted, taps]."""
         y, x = wanted // self._out_width, wanted % self._out_width
         return (self._y_inside[y][:, :, None] & self._x_inside[x][:, None, :]).flatten(1)
 
 
 def averaged_pixels(window: Window, count_padding: bool) -> torch.Tensor:
-    """float32 [outputs]: how many pixels an average divides by.
+    """Return how many pixels an average divides by, float32 [outputs].
 
-    As in torch, what ceil_mode adds beyond the padding never counts.
+    As in torch, pixels that ceil_mode adds beyond the padding never count.
     """
     lengths = []
     for axis in (0, 1):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled kernels on levels, and how numbers become levels."""
+"""Prepares the compiled kernels on levels, and converts between float values and levels."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.ir import Levels
 
-_MOST_BIAS = 2**30  # of sums that an int32 holds with what is added to them
+_MOST_BIAS = 2**30  # so that an int32 holds the bias together with the sum that is added to it
 _MOST_LEVEL = 255
 
 
 def to_levels(values: torch.Tensor, levels: Levels) -> torch.Tensor:
-    """uint8: the nearest levels of float32 values."""
+    """Round float32 values to the nearest levels, uint8."""
     return (values / levels.scale).round().add(levels.zero).clamp(0, _MOST_LEVEL).to(torch.uint8)
 
 
 def to_values(pixels: torch.Tensor, levels: Levels | None) -> torch.Tensor:
-    """float32: what levels stand for; floats, for which there are none, stay as they are."""
+    """Return the float32 values that levels stand for, or the pixels themselves where ``levels`` is None."""
     return pixels if levels is None else (pixels.float() - levels.zero) * levels.scale
 
 
 def rounded_weights(op: ir.Int8Conv) -> torch.Tensor:
-    """int8, in the shape of the weights."""
+    """Return the rounded weights of a convolution, int8, in the shape of its weights."""
     steps = op.weight / op.weight_scale[:, None, None, None]
     return steps.round().clamp(-128, 127).to(torch.int8)
 
@@ -54,16 +54,17 @@ class Int8Kernels:
     """Prepares operators that read or write levels for the compiled library."""
 
     def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
-        """``native``: prepares what is left in floats."""
+        """Prepare nothing yet; ``native``: prepares the parameters that do not depend on levels, and packs weights."""
         self._native = native
         self._library = library
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
-        """The call of a local operator.
+        """Return the call of a local operator.
 
         Args:
+            op: the operator.
             sources: the maps of its inputs, in their order.
-            channels: of the output.
+            channels: the channels of the output.
             out: what the output's levels stand for; None: it holds floats.
 
         Raises:
@@ -91,7 +92,7 @@ class Int8Kernels:
             weight = self._native.packed_runs(rounded, op.groups, whole_lines=whole_lines)
         in_sums = levels.scale * op.weight_scale.double()  # what one unit of a sum stands for
         bias = (op.bias.double() / in_sums).round()
-        if not op.is_depthwise:  # whose kernel knows which taps lie inside the image
+        if not op.is_depthwise:  # the depthwise kernel subtracts the zero itself, for taps inside the image only
             bias -= levels.zero * rounded.flatten(1).sum(1, dtype=torch.int64)
         bias = bias.clamp(-_MOST_BIAS, _MOST_BIAS).to(torch.int32)
         multiplier = (in_sums / unit).float()
@@ -112,14 +113,14 @@ class Int8Kernels:
 
     @property
     def _conv_kind(self) -> Int8KernelKind:
-        """The fastest that this machine has: all compute the same."""
+        """The fastest kernel for convolutions on this machine; all compute the same."""
         if self._native.uses_tiles:
             return Int8KernelKind.CONV_INT8_TILES
         return Int8KernelKind.CONV_INT8 if self._library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
 
 
 def _on_levels(op: ir.Operator, plain: NativeCall, sources: Sequence[MapBuffer], out: Levels | None) -> NativeCall:
-    """The kernel on levels, of what the one on floats takes."""
+    """Return the call of a kernel on levels; ``plain``: the call for floats, from which it takes the parameters."""
     a, b = sources[0].levels, sources[-1].levels
     kept, params = plain.kept, plain.params
     match op:
@@ -164,7 +165,7 @@ def _convert(source: MapBuffer, out: Levels | None) -> NativeCall:
 
 
 def _by_tap(rounded: torch.Tensor) -> torch.Tensor:
-    """int8 [channels, 1, kernel_y, kernel_x] -> int32 [taps, channels]."""
+    """Reorder depthwise weights, int8 [channels, 1, kernel_y, kernel_x], to int32 [taps, channels]."""
     return rounded.flatten(1).t().to(torch.int32).contiguous()
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled library, where it was built."""
+"""Loads the compiled library, where it was built."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PATH = Path(__file__).parent / "libcacheinf_kernels.so"
 
 @cache
 def kernel_library() -> ctypes.CDLL | None:
-    """The library, or None where it was not built (no C++ compiler)."""
+    """Return the library, or None where it was not built (no C++ compiler)."""
     return load_library(_PATH) if _PATH.is_file() else None
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """The library in a file, its functions declared.
+    """Load the library in a file, and declare its functions.
 
     Raises:
         EngineError: it was built from another version of the package.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parameters of compiled kernels for inputs that lie elsewhere."""
+"""Adapts the parameters of compiled kernels to inputs that have been moved in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ _INPUTS = ("in", "a", "b", "residual")  # what structures call the pointers to m
 
 
 def with_moved_inputs(params: Structure, distances: Sequence[int]) -> Structure:
-    """A copy of a kernel's parameters: its first input lies so many bytes further on, its second so many more, if any.
+    """Return a copy of a kernel's parameters whose inputs lie elsewhere.
 
-    Only what kernels read has to lie in memory: a map may begin outside of it.
+    Only what kernels read has to lie in allocated memory: a map may begin outside of it.
+
+    Args:
+        params: the parameters.
+        distances: for each input, by how many bytes it lies further on.
     """
     moved = type(params).from_buffer_copy(params)
     for offset, distance in zip(_pointers(type(params)), (distances[0], distances[-1]), strict=False):
@@ -23,7 +27,7 @@ def with_moved_inputs(params: Structure, distances: Sequence[int]) -> Structure:
 
 
 def _pointers(kind: type[Structure], start: int = 0) -> Iterator[int]:
-    """Where a structure, or one inside it, has its pointers to maps."""
+    """Yield the offsets in bytes of the pointers to maps in a structure and in those nested inside it."""
     for name, field, *_ in kind._fields_:
         offset = start + getattr(kind, name).offset
         if issubclass(field, Structure):

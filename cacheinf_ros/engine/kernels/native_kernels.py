@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The kernels on listed pixels that are compiled from ``native/``."""
+"""Prepares the kernels on listed pixels that are compiled from ``native/``."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from cacheinf_ros.graph import Activation, SharedValues, ir
 
 _CPU = torch.device("cpu")
 _PANEL = 32  # output channels of packed weights that lie together: kPanel in native/isa/conv_runs.h
-_QUAD = 4  # bytes of them that are multiplied at once
-_FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
+_QUAD = 4  # bytes of weights that are multiplied at once
+_FEW_CHANNELS = 32  # with so few output channels, gathering the inputs first does not pay
 _ALTERNATIVES = {KernelKind.CONV: KernelKind.CONV_IN_PLACE, KernelKind.CONV_IN_PLACE: KernelKind.CONV}
 _ON_BFLOAT16 = {
     KernelKind.DEPTHWISE: BFloat16KernelKind.DEPTHWISE_BFLOAT16,
@@ -55,7 +55,8 @@ class NativeKernels:
         """Prepare nothing yet.
 
         Args:
-            shared: holds packed weights for all that are given it.
+            library: the compiled kernels.
+            shared: holds packed weights, for all engines that are given the same object.
             tiles: whether matrix tiles may be used.
         """
         self._library = library
@@ -66,22 +67,24 @@ class NativeKernels:
     def uses_tiles(self) -> bool:
         """Whether convolutions of bfloat16 and of levels are computed by matrix tiles (AMX).
 
-        Linux is asked for them when that is first asked: only those who use them need the room for them in signals.
+        Permission is requested from Linux when this is first read, as only programs that use tiles should need the
+        larger signal frames that they bring.
         """
         return self._may_use_tiles and bool(self._library.ci_has_tiles())
 
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, floats: torch.dtype = torch.float32
     ) -> NativeCall | None:
-        """The call of a local operator, or None where only torch can do it.
+        """Return the call of a local operator, or None where only torch can do it.
 
         Args:
+            op: the operator.
             sources: the maps of its inputs, in their order.
-            channels: of the output.
-            floats: the type of the output: that of the inputs, unless it is a convolution or a conversion.
+            channels: the channels of the output.
+            floats: the dtype of the output, which is that of the inputs unless it is a convolution or a conversion.
 
         Raises:
-            TypeError: no kernel reads and writes these types.
+            TypeError: no kernel reads and writes these dtypes.
         """
         call = self._call(op, sources, channels, floats)
         types = {*(source.pixels.dtype for source in sources), floats}
@@ -119,7 +122,7 @@ class NativeKernels:
         return None
 
     def alternative(self, call: NativeCall) -> NativeCall | None:
-        """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
+        """Return another kernel that computes the same, or None; shapes, pixels and machine decide which is faster."""
         other = _ALTERNATIVES.get(call.kind) if isinstance(call.kind, KernelKind) else None
         return None if other is None else replace(call, kind=other)
 
@@ -141,7 +144,7 @@ class NativeKernels:
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
     def _conv_kind(self, op: ir.Conv, floats: torch.dtype) -> KernelKind | BFloat16KernelKind:
-        """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
+        """Return the kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
         if op.is_depthwise:
             return KernelKind.DEPTHWISE
         if floats is torch.bfloat16:
@@ -153,7 +156,7 @@ class NativeKernels:
         return KernelKind.CONV_IN_PLACE if is_narrow else KernelKind.CONV
 
     def _weight(self, op: ir.Conv, kind: KernelKind | BFloat16KernelKind, *, whole_lines: bool) -> torch.Tensor:
-        """The weights in the order in which a kernel reads them."""
+        """Return the weights in the order in which a kernel reads them."""
         if kind is KernelKind.DEPTHWISE:
             return _by_tap(op)
         if isinstance(kind, BFloat16KernelKind):
@@ -161,12 +164,14 @@ class NativeKernels:
         return self._packed(op)
 
     def packed_runs(self, weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-        """Weights of less than 32 bits as their kernel reads them, zero padded.
+        """Pack weights of less than 32 bits as their kernel reads them, zero padded.
 
         See ``native/isa/conv_runs.h``, or ``conv_tiles.h`` where :attr:`uses_tiles`.
 
         Args:
             weight: [outputs, inputs per group, kernel_y, kernel_x].
+            groups: the groups of the convolution.
+            whole_lines: see :func:`has_whole_lines`; a run is then a line of the window, and otherwise a single tap.
 
         Returns:
             [1, groups * panels * runs * quads * 32 * values of 4 bytes].
@@ -179,7 +184,7 @@ class NativeKernels:
     def _in_steps(self, runs: torch.Tensor, together: int) -> torch.Tensor:
         """Divide runs into equally long steps: [groups, outputs, runs, values] -> [..., runs * steps, values].
 
-        The last step ends with the run, and may overlap the one before; what that has multiplied is zero in it.
+        The last step ends with the run, and may overlap the one before; weights in the overlap are zero in the last.
         """
         values = runs.shape[3]
         count = self._library.ci_tile_steps(values, together)
@@ -201,12 +206,12 @@ class NativeKernels:
 
 
 def has_whole_lines(op: ir.Conv, pixels: torch.Tensor) -> bool:
-    """Whether the taps of a line of the window lie behind one another in a map."""
+    """Tell whether the taps of each line of the window are contiguous in the map that a convolution reads."""
     return op.window.dilation[1] == 1 and op.groups == 1 and pixels.stride(0) == op.weight.shape[1]
 
 
 def _in_panels(runs: torch.Tensor, together: int) -> torch.Tensor:
-    """[groups, outputs, runs, values] -> [1, groups * panels * runs * quads * 32 * together], zero padded."""
+    """Pack [groups, outputs, runs, values] as [1, groups * panels * runs * quads * 32 * together], zero padded."""
     padding = (0, -runs.shape[3] % together, 0, 0, 0, -runs.shape[1] % _PANEL)
     padded = torch.nn.functional.pad(runs, padding)
     packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, together)).permute(0, 1, 3, 4, 2, 5)
@@ -215,7 +220,7 @@ def _in_panels(runs: torch.Tensor, together: int) -> torch.Tensor:
 
 
 def _by_tap(op: ir.Conv) -> torch.Tensor:
-    """[channels, 1, kernel_y, kernel_x] -> [taps, channels]."""
+    """Reorder depthwise weights, [channels, 1, kernel_y, kernel_x], to [taps, channels]."""
     return op.weight.flatten(1).t().contiguous()
 
 
@@ -317,7 +322,14 @@ def _convert(source: MapBuffer) -> NativeCall:
 
 
 def conv_fields(op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor, bias: torch.Tensor) -> dict[str, Any]:
-    """The fields of every structure of a convolution, but the activation; ``weight``: as its kernel reads it."""
+    """Return the fields that all structures of convolutions have, except the activation.
+
+    Args:
+        op: the convolution.
+        sources: the maps of its inputs, in their order.
+        weight: the weights as the kernel reads them.
+        bias: the bias as the kernel reads it.
+    """
     residual = sources[1].pixels if len(sources) > 1 else None
     return {
         "window": CWindow.of(op.window),
@@ -334,12 +346,12 @@ def conv_fields(op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor,
 
 
 def _input(source: MapBuffer) -> dict[str, int]:
-    """The fields of every structure that reads one map."""
+    """Return the fields that all structures for a single input map have."""
     return {"in_pitch": source.pixels.stride(0), "in": source.pixels.data_ptr()}
 
 
 def _broadcast_pitch(pixels: torch.Tensor) -> int:
-    """0 for a single pixel, which goes with every pixel of the other input."""
+    """Return a map's pitch, or 0 for a single pixel, which is combined with every pixel of the other input."""
     return 0 if len(pixels) == 1 else pixels.stride(0)
 
 
@@ -348,7 +360,7 @@ def _address(tensor: torch.Tensor | None) -> int | None:
 
 
 def encoded_activation(activation: Activation, unit: float = 1.0) -> tuple[CActivation, torch.Tensor | None]:
-    """The structure, its bounds in these units, and the tensor that it points to."""
+    """Return the structure for an activation, with bounds in these units, and the tensor that it points to, if any."""
     slope = None if activation.slope is None else activation.slope.contiguous()
     kind = activation_number(activation.kind)
     low, high, alpha = activation.low / unit, activation.high / unit, activation.alpha

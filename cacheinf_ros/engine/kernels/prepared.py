@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How an operator is computed on listed pixels, once it is prepared."""
+"""Prepared kernels: how an operator is computed on listed pixels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 from cacheinf_ros.engine.kernels.abi import AnyKernelKind
 
-if TYPE_CHECKING:  # what it is made of needs Triton
+if TYPE_CHECKING:  # importing it needs Triton
     from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch
 
 PixelFunction = Callable[[torch.Tensor], torch.Tensor]
-"""Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
+"""A function from indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,8 +25,8 @@ class NativeCall:
 
     Attributes:
         kind: which kernel.
-        params: the structure it takes.
-        kept: everything whose memory the parameters point to.
+        params: the structure that it takes.
+        kept: keeps everything alive that the parameters point to.
     """
 
     kind: AnyKernelKind
@@ -36,13 +36,13 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedKernel:
-    """How an operator is computed.
+    """How an operator is computed, by whichever backend has prepared it.
 
     Attributes:
-        call: the compiled kernel; None: only torch can.
+        call: the compiled kernel; None: there is none.
         function: what torch does where there is no compiled kernel.
         alternative: a compiled kernel that may be faster for many pixels.
-        launch: the kernel of a GPU.
+        launch: the Triton kernel for a GPU.
     """
 
     call: NativeCall | None = None
@@ -52,5 +52,5 @@ class PreparedKernel:
 
     @property
     def is_timeable(self) -> bool:
-        """Whether a kernel of ours computes it, and not an interpreter."""
+        """Whether a compiled kernel of this package computes it, so that measured times mean something."""
         return self.call is not None or (self.launch is not None and self.launch.is_compiled)

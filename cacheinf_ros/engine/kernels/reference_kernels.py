@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The kernels on listed pixels in plain torch: gather the neighbourhoods, one matrix product. Any device."""
+"""The kernels on listed pixels in plain torch, for any device: they gather neighbourhoods and multiply matrices."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from cacheinf_ros.graph.ir import (
     resolve,
 )
 
-_DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
+_DENSE_SHARE = 0.5  # with more than this share of the pixels, torch is faster on the whole image than on gathered rows
 
 
 class ReferenceKernels:
-    """Prepares an operator once; what it returns computes pixels of its output."""
+    """Prepares operators; the functions that it returns compute pixels of their outputs."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> PixelFunction:
-        """The function of a local operator; a concatenation is made of selections.
+        """Return the function that computes a local operator; concatenations have been replaced by selections.
 
         Args:
+            op: the operator.
             sources: the maps of its inputs, in their order. They are read when the function is called.
-            channels: of the output.
+            channels: the channels of the output.
 
         Raises:
-            TypeError: the operator is not computed by pixels.
+            TypeError: the operator is not computed pixel by pixel.
         """
         match op:
             case Conv():
@@ -177,7 +178,7 @@ def _select(op: Select, source: MapBuffer, device: torch.device) -> PixelFunctio
 
 
 def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
-    """The call sees the pixels as one column [1, channels, listed, 1]."""
+    """Return the function of a pointwise operator, whose call sees pixels as one column [1, channels, listed, 1]."""
     maps = dict(zip(op.inputs, sources, strict=True))
     arguments = on_device(op.arguments, device)
 
@@ -188,12 +189,12 @@ def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device
 
 
 def _at(source: MapBuffer, listed: torch.Tensor) -> torch.Tensor:
-    """The listed pixels of a map, as float32; its only one where it has no more, which goes with all of the others."""
+    """Return the listed pixels of a map as float32; a map of a single pixel is broadcast to all of them."""
     return (source.pixels if len(source.pixels) == 1 else source.pixels[listed]).float()
 
 
 def _as_pixels(image: torch.Tensor) -> torch.Tensor:
-    """[1, channels, height, width] -> [pixels, channels]."""
+    """Reshape an image, [1, channels, height, width], to [pixels, channels]."""
     return image[0].flatten(1).t()
 
 
@@ -202,7 +203,7 @@ def _are_most(listed: torch.Tensor, size: tuple[int, int]) -> bool:
 
 
 def on_device(arguments: Any, device: torch.device) -> Any:
-    """The arguments of a call, with all tensors among them on a device."""
+    """Return the arguments of a call, with all tensors among them moved to a device."""
     if isinstance(arguments, torch.Tensor):
         return arguments.to(device)
     if isinstance(arguments, dict):

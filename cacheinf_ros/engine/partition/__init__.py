@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""All that the engine knows of two machines: which rows of each operator each computes, and what the other needs."""
+"""Divides a graph's work between two machines: which rows each of them computes, and what the other one needs."""

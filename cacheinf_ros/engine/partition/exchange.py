@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What crosses between two machines while a frame is computed."""
+"""The data that two machines send each other while a frame is computed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Patch:
     """New values of some pixels of a tensor.
 
     Attributes:
-        rows: of the tensor's pixels, among which they lie.
-        mask: uint8 [rows, width], 1 where there is one.
-        is_map: whether it is of a feature map.
-        values: float32, of a map of levels uint8, [pixels, channels] in row-major order; of what is no feature map: all
-            of it, or nothing.
+        rows: the rows of the tensor that the patch covers.
+        mask: uint8 [rows, width], 1 where the patch has a new value.
+        values: of a feature map float32 [pixels, channels] in row-major order, or uint8 where it holds levels; of
+            another tensor all of its values, or none.
+        is_map: whether the tensor is a feature map.
     """
 
     rows: Rows
@@ -31,12 +31,12 @@ class Patch:
 
 
 class Exchange(Protocol):
-    """The way to the other machine while a frame is computed."""
+    """A connection to the other machine while a frame is computed."""
 
     def send(self, tensor: str, patch: Patch) -> None:
-        """Send without waiting for anything."""
+        """Send a patch of a tensor, without waiting for anything."""
         ...
 
     def receive(self, tensor: str, rows: Rows) -> Patch:
-        """Wait for what the other machine sends of a tensor; raises :class:`LinkError` if it does not come."""
+        """Wait for a tensor's patch from the other machine; raises :class:`LinkError` if it does not come."""
         ...

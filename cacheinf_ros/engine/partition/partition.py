@@ -1,11 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The rows that two machines share the work by: of each operator's output the robot computes the first ones, the server
-the rest (Hybrid-Parallel; CacheInf section 4.3.2).
+"""Divides each operator's rows: the robot computes the first ones, the server the rest.
 
-Where an operator at one side reads rows that the other side has computed, these cross the link; with them cross the
-rows of their neighbourhood that its windows reach. Maps that are not kept between frames belong to no side and never
-cross: each side computes what it needs of them from maps that are kept (equation 9's third constraint: the memory is
-bounded at both ends by what is kept).
+This follows Hybrid-Parallel, and CacheInf section 4.3.2. Where an operator at one side reads rows that the other side
+has computed, including those at the boundary that its windows reach, these rows are transferred. Maps that are not kept
+between frames belong to neither side and are never transferred: each side computes what it needs of them from maps that
+are kept (the third constraint of equation 9: what is kept bounds the memory at both ends).
 """
 
 from __future__ import annotations
@@ -27,44 +26,45 @@ from cacheinf_ros.graph import Window, graph_hash
 from cacheinf_ros.graph.ir import Conv, Convert, Global, GlobalMean, Operator
 
 Rows = tuple[int, int]
-"""The first one, and the one behind the last."""
+"""A range of rows: the first one, and the one after the last."""
 
 
 class Side(Enum):
-    """Who computes."""
+    """The machine that computes: the robot or the server."""
 
     ROBOT = "robot"
     SERVER = "server"
 
     @property
     def other(self) -> Side:
-        """The one at the other end of the link."""
+        """The side at the other end of the link."""
         return Side.SERVER if self is Side.ROBOT else Side.ROBOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Who computes what.
+    """Which rows each side computes.
 
     Attributes:
-        robot_rows: by operator's output, how many of its rows the robot computes: the first ones.
+        robot_rows: by operator's output, the number of its rows that the robot computes, from the first one on.
     """
 
     robot_rows: Mapping[str, int]
 
     def rows_of(self, output: str, height: int, side: Side) -> Rows:
-        """The rows that a side computes of an operator's output, which has so many."""
+        """Return the rows that a side computes of an operator's output; ``height``: how many rows it has."""
         boundary = self.robot_rows[output]
         return (0, boundary) if side is Side.ROBOT else (boundary, height)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """Rows of a tensor that one side reads and the other has.
+    """Rows of a tensor that one side has and the other reads.
 
     Attributes:
         tensor: the graph's input, or an operator's output.
-        to: who reads them.
+        to: the side that reads them.
+        rows: which rows.
     """
 
     tensor: str
@@ -73,21 +73,20 @@ class Transfer:
 
 
 class PartitionSpace:
-    """What can be split of a graph, and what a partition makes necessary.
+    """All possible partitions of a graph, and the transfers that each of them needs.
 
     Attributes:
-        dropped: the maps that neither side keeps; operators that compute them have no rows at either side, and are not
-            meant below.
-        levels: the maps that are levels: a number is one byte, here and on the wire.
-        shapes: of the graph's input and of each operator's output, (rows, pixels in a row, numbers in a pixel); what is
-            no feature map is one pixel.
-        numbers: of the same, in this order, from 0.
-        heights: the rows of the operators' outputs.
+        dropped: the maps that neither side keeps; the attributes below leave out the operators that compute them.
+        levels: the maps that hold levels, whose values take one byte, here and on the wire.
+        shapes: (rows, pixels in a row, values in a pixel) of the graph's input and of each operator's output; a tensor
+            that is no feature map is one pixel.
+        numbers: the position of each of these tensors in ``shapes``, from 0.
+        heights: by operator's output, its number of rows.
         whole: the outputs that only one side can compute.
-        costly: the outputs that convolutions compute, which take nearly all of the time; all, where there are none.
-        groups: of such outputs, those that must be computed at the same side.
-        reads: by operator's output, what it reads, itself or through maps that are dropped: other operators' outputs or
-            the graph's input, and of these which rows.
+        costly: the outputs of convolutions, which take nearly all of the time; all outputs where there are none.
+        groups: the outputs of ``whole``, grouped such that a group must be computed at the same side.
+        reads: by operator's output, the operators' outputs or graph's input that it reads, directly or through dropped
+            maps, and which of their rows.
         results: the operators' outputs that the graph's outputs consist of.
     """
 
@@ -109,18 +108,19 @@ class PartitionSpace:
 
     @cached_property
     def levels_digest(self) -> str:
-        """What the graph is told by from those of another precision or other scales, where it has levels or conversions
-        (:mod:`~cacheinf_ros.engine.float_conversions`), which others have not; otherwise empty. Takes some time.
+        """A hash that tells the graph from those with another precision or other scales; slow to compute.
+
+        It is empty where the graph has neither levels nor conversions (:mod:`~cacheinf_ros.engine.float_conversions`).
         """
         is_own = self.levels or any(isinstance(operator, Convert) for operator in self._graph.operators)
         return graph_hash(self._graph) if is_own else ""
 
     def everything_at(self, side: Side) -> Partition:
-        """One side computes all; the results cross where that is the server."""
+        """Return the partition in which one side computes everything."""
         return Partition(robot_rows={name: rows if side is Side.ROBOT else 0 for name, rows in self.heights.items()})
 
     def check(self, partition: Partition) -> None:
-        """Raises :class:`EngineError` for what cannot be executed."""
+        """Raise :class:`EngineError` for a partition that cannot be executed."""
         for name, height in self.heights.items():
             if not 0 <= partition.robot_rows.get(name, -1) <= height:
                 raise EngineError(f"a partition must say how many of the {height} rows of {name!r} the robot computes")
@@ -130,7 +130,7 @@ class PartitionSpace:
                 raise EngineError(f"these operators can only be computed together, at one side: {', '.join(group)}")
 
     def transfers(self, partition: Partition) -> tuple[Transfer, ...]:
-        """What one side reads of what the other has, in the order in which it is computed."""
+        """Return the rows that each side reads of what the other has, in the order in which they are computed."""
         height = {name: rows for name, (rows, _, _) in self.shapes.items()}
         wanted = {name: 0 for name in height}  # by the robot: rows before this one
         left_out = dict(height)  # by the server: rows before this one
@@ -155,37 +155,37 @@ class PartitionSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
-    """Which rows of an input the rows of an output need.
+    """The rows of an input that the rows of an output need.
 
     Attributes:
-        ends: int64 [rows], by output row: one behind the last input row that it or any row above it reads.
-        starts: the first input row that it or any row below it reads.
+        ends: int64 [rows], by output row, one after the last input row that it or any row above it reads.
+        starts: int64 [rows], by output row, the first input row that it or any row below it reads.
     """
 
     ends: NDArray[np.int64]
     starts: NDArray[np.int64]
 
     def end(self, rows: int) -> int:
-        """One behind the last input row that the first ``rows`` outputs read."""
+        """Return one after the last input row that the first ``rows`` output rows read."""
         return int(self.ends[rows - 1])
 
     def start(self, row: int) -> int:
-        """The first input row that outputs from this one on read."""
+        """Return the first input row that is read by the output rows from this one on."""
         return int(self.starts[row])
 
     def through(self, inner: Read) -> Read:
-        """What the outputs need of the input of that input; ``inner``: what that reads of it."""
-        behind = np.append(inner.starts, max(inner.starts[-1], inner.ends[-1]))  # for rows that read nothing
+        """Return what the outputs need of the input's own input; ``inner``: what the input reads of it."""
+        behind = np.append(inner.starts, max(inner.starts[-1], inner.ends[-1]))  # and for reading nothing
         before = np.insert(inner.ends, 0, 0)
         return Read(ends=before[self.ends], starts=behind[self.starts])
 
     def united(self, other: Read) -> Read:
-        """Both."""
+        """Return the rows that this read or the other one needs."""
         return Read(ends=np.maximum(self.ends, other.ends), starts=np.minimum(self.starts, other.starts))
 
 
 def _all_reads(layout: Layout, kept: Sequence[Operator]) -> dict[str, list[tuple[str, Read]]]:
-    """By output of an operator that is kept: of whatever else is kept, what it reads."""
+    """Return, by kept operator's output, the kept tensors that it reads, directly or through dropped maps."""
     patterns, wanted = access_patterns(layout), {operator.output for operator in kept}
     found: dict[str, dict[str, Read]] = {}
     for operator in layout.operators:
@@ -201,7 +201,7 @@ def _all_reads(layout: Layout, kept: Sequence[Operator]) -> dict[str, list[tuple
 
 
 def _reads(layout: Layout, operator: Operator, pattern: AccessPattern | None) -> list[tuple[str, Read]]:
-    """What an operator reads of other operators' outputs."""
+    """Return the outputs of other operators, or the graph's input, that an operator reads itself, and their rows."""
     height, footprint = _height(layout, operator.output), pattern.forward if pattern else None
     found = []
     for position, name in enumerate(operator.inputs):
@@ -219,7 +219,7 @@ def _reads(layout: Layout, operator: Operator, pattern: AccessPattern | None) ->
 
 
 def _read(positions: NDArray[np.int32], in_height: int) -> Read:
-    """``positions``: int32 [rows, taps], negative beside the image."""
+    """Build the read of an operator with taps; ``positions``: int32 [rows, taps], negative beside the image."""
     inside = positions >= 0
     last = np.where(inside, positions, -1).max(axis=1) + 1
     first = np.where(inside, positions, in_height).min(axis=1)
@@ -241,7 +241,7 @@ def _shape(layout: Layout, name: str) -> tuple[int, int, int]:
 
 
 def _groups(layout: Layout) -> list[list[str]]:
-    """Outputs that belong to one side: of operators that are not split, joined by what is no feature map."""
+    """Group the outputs of operators that cannot be split: those joined by a tensor that is no map stay together."""
     leader: dict[str, str] = {}
 
     def find(name: str) -> str:

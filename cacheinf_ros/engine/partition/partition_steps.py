@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The steps of a plan that two machines execute together."""
+"""The steps that only plans for two machines have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cacheinf_ros.engine.partition.replicas import TensorReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalRows:
-    """Fills ``target`` with what this machine computes: of its own rows ``active``, and what is stale."""
+    """Fills ``target`` with the pixels that this machine computes: those of its rows that are active or stale."""
 
     replica: TensorReplica
     active: ActiveSet
@@ -20,7 +20,7 @@ class LocalRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forward:
-    """Fills ``target`` with what may have changed: of this machine's own rows ``changed``, elsewhere ``active``."""
+    """Fills ``target`` with pixels that may have changed: ``changed`` in this machine's rows, ``active`` elsewhere."""
 
     replica: TensorReplica
     changed: ActiveSet
@@ -30,23 +30,23 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Send:
-    """Sends what another machine reads of a tensor and lacks."""
+    """Sends the pixels of a tensor that the other machine reads and lacks."""
 
     replica: TensorReplica
 
     @property
     def is_needed(self) -> bool:
-        """Whether the other machine reads anything."""
+        """Whether the other machine reads any of this machine's rows."""
         first, last = self.replica.sent
         return last > first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Receive:
-    """Waits for what this machine reads of a tensor and another has computed, and writes it into the map.
+    """Waits for the pixels of a tensor that this machine reads and the other has computed, and writes them to the map.
 
     Attributes:
-        changed: what may have changed of the tensor: of the rows received, exactly what came.
+        changed: the pixels of the tensor that may have changed; in the received rows it becomes exactly what came.
     """
 
     replica: TensorReplica
@@ -54,6 +54,6 @@ class Receive:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Whether this machine reads any of the other machine's rows."""
         first, last = self.replica.received
         return last > first

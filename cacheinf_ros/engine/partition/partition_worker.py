@@ -26,7 +26,7 @@ from cacheinf_ros.graph import Model
 
 
 class _Nobody:
-    """An :class:`Exchange` with a machine that computes nothing and hears nothing."""
+    """An :class:`Exchange` without another machine: it drops what is sent, and nothing can be received."""
 
     def send(self, tensor: str, patch: Patch) -> None:
         pass
@@ -36,22 +36,26 @@ class _Nobody:
 
 
 class PartitionWorker:
-    """The server's part: computes its rows of the frames of one robot. Not thread-safe.
+    """Computes the server's rows of one robot's frames. Not thread-safe.
 
     Attributes:
-        cost: what the model's operators take on this machine.
-        is_on_cpu: whether the processor computes, and not a GPU.
+        program: the compiled model.
+        cost: how long the model's operators take on this machine.
+        space: the possible partitions of the model.
+        is_on_cpu: whether it computes on the CPU, and not on a GPU.
     """
 
     def __init__(self, model: Model, config: EngineConfig, dropped: Collection[str] = ()) -> None:
         """Compile a model.
 
         Args:
-            dropped: the maps that the robot does not keep, and this machine neither.
+            model: the model.
+            config: the engine's configuration on this machine.
+            dropped: the maps that the robot does not keep, so that this machine does not keep them either.
 
         Raises:
-            EngineError: they are not of this model, what is left exceeds this machine's budget for caches, or there are
-                no scales for precision int8.
+            EngineError: the model has no such maps, the kept ones exceed this machine's cache budget, or there are no
+                scales for precision int8.
         """
         executed, backend = executed_model(model, config)
         self.is_on_cpu = backend.device.type == "cpu"
@@ -67,7 +71,7 @@ class PartitionWorker:
         self._touched = np.zeros(preprocessor.size, np.uint8)
 
     def warm_up(self) -> None:
-        """Compute a black picture: the first frame of a robot then takes no longer than those after it."""
+        """Compute a black frame, so that a robot's first frame takes no longer than those after it."""
         mask, image = np.ones(self._touched.shape, np.uint8), np.zeros_like(self._image)
         start = FrameStart(
             partition=self.space.everything_at(Side.SERVER), refresh=True, outside=Border.NONE, shift=NO_SHIFT,
@@ -77,7 +81,7 @@ class PartitionWorker:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew: this machine has nothing, and neither has the robot."""
+        """Start anew, as if neither this machine nor the robot had any values."""
         self._replicas.forget_remote()
         self._replicas.distrust_all()
 
@@ -87,11 +91,12 @@ class PartitionWorker:
 
         Raises:
             EngineError: the partition cannot be executed.
-            LinkError: the robot's part did not come; call :meth:`forget`.
+            LinkError: the robot's part did not come; call :meth:`forget` then.
         """
         with self.program.awake():
-            # Of rows that the robot computed so far this machine may not know that they changed: what it computes anew
-            # there is no measure of what its readers saw. With the next frame of the same partition it is.
+            # After a change of partition, this machine may not know which of the robot's former rows have changed. What
+            # it held there is no measure of what their readers saw, so nothing is held back. From the next frame of the
+            # same partition on, it is one.
             refresh = start.refresh or start.partition != self._replicas.partition
             self._replicas.use(start.partition)
             if start.shift != NO_SHIFT:
@@ -116,7 +121,12 @@ class PartitionWorker:
 
 
 def _caching(model: Model, config: EngineConfig, dropped: Collection[str]) -> Caching:
-    """What the robot keeps, where this machine has room for it (equation 9's third constraint, at the server)."""
+    """Return the robot's choice of kept maps, as this machine keeps the same ones.
+
+    Raises:
+        EngineError: the model has no such maps, or this machine has no room for those that are kept (the third
+            constraint of equation 9, at the server).
+    """
     layout = lay_out(model.graph)
     names = droppable(layout)
     if not set(dropped) <= set(names):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Plans of a graph that two machines execute together."""
+"""Makes plans for graphs that two machines execute together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from cacheinf_ros.graph.ir import Operator
 
 
 class PartitionedPlanning(Planning):
-    """One plan as it is made: what the other machine reads is sent, what it has computed is received when it is read.
+    """A plan for two machines that is being made.
 
-    Maps that are not kept are computed where this machine's rows of kept ones read them, and do not cross.
+    What the other machine reads is sent as soon as it is computed; what the other machine has computed is received just
+    before it is read. Maps that are not kept are computed where this machine's rows of kept ones read them, and are not
+    transferred.
     """
 
     def __init__(
@@ -30,10 +32,10 @@ class PartitionedPlanning(Planning):
     ) -> None:
         super().__init__(structure, thresholds, caching, supplies)
         self._replicas = replicas
-        self._awaited: set[str] = set()  # tensors of which another machine's part has not been received yet
+        self._awaited: set[str] = set()  # tensors whose part from the other machine has not been received yet
 
     def _finish(self) -> None:
-        """Receive what nothing has read yet."""
+        """Add steps that receive those parts of the graph's outputs that nothing has read yet."""
         for _, tensor in self._layout.graph.outputs:
             self._changed_of(tensor)
 
@@ -49,8 +51,9 @@ class PartitionedPlanning(Planning):
             self._supply(operator, local)
             self._publish(operator.output, self._compute(operator, local), active)
             return
-        # A stale copy is no measure of a change: what is computed anew may equal it where the other machine computed,
-        # and readers of the tensor here saw, something else in between. It is taken out first, and always passed on.
+        # A stale copy is no measure of a change: the other machine may have computed something else in between, which
+        # readers of the tensor here saw, so that a new value may equal the copy and yet be a change to them. Stale
+        # pixels are therefore taken out first, and are always passed on.
         stale = self._local(operator.output, self._new(active.size))
         local = self._union([self._local(operator.output, active), stale])
         self._supply(operator, local)
@@ -58,13 +61,13 @@ class PartitionedPlanning(Planning):
         self._publish(operator.output, changed, active)
 
     def _local(self, output: str, active: ActiveSet) -> ActiveSet:
-        """What this machine is to compute: of its own rows what is active, and what has been stale until then."""
+        """Return the pixels that this machine is to compute: the active ones of its rows, and those that were stale."""
         local = self._new(active.size)
         self.steps.append(LocalRows(replica=self._replicas[output], active=active, target=local))
         return local
 
     def _whole(self, active: ActiveSet, size: Size) -> ActiveSet:
-        return self._fill_if_any(active, size)  # the changed input may be known to the other machine only
+        return self._fill_if_any(active, size)  # maybe only the other machine knows that the input changed
 
     def _publish(self, tensor: str, changed: ActiveSet, active: ActiveSet) -> None:
         replica, forwarded = self._replicas[tensor], self._new(changed.size)

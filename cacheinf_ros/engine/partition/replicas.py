@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What two machines know of each other's copies of the tensors that they compute together."""
+"""Keeps track of which pixels of a tensor are up to date at each of two machines that compute it together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class TensorReplica:
     """One tensor at one of the machines; compiled code works on the same memory.
 
     Attributes:
-        tensor: its name.
+        tensor: the tensor's name.
         size: (height, width).
         stale_local: uint8 [height, width], 1 where this machine's copy may be out of date.
-        stale_remote: the same of the other machine's copy, seen from this one.
-        sent, received: the rows of which the other machine reads this one's values, and the other way round.
+        stale_remote: uint8 [height, width], 1 where the other machine's copy may be, as far as this one knows.
+        sent, received: the rows that are sent to the other machine, as it reads them, and those received from it.
     """
 
     def __init__(self, tensor: str, size: Size) -> None:
@@ -39,7 +39,7 @@ class TensorReplica:
 
     @property
     def address(self) -> int:
-        """Address of the ``ci_replica``; valid as long as this object lives."""
+        """The address of the ``ci_replica``; valid as long as this object lives."""
         return ctypes.addressof(self._header)
 
     @property
@@ -53,12 +53,12 @@ class TensorReplica:
 
     @property
     def is_remote(self) -> bool:
-        """Whether this machine computes nothing of it."""
+        """Whether this machine computes none of the tensor's rows."""
         first, last = self.local_rows
         return first == last
 
     def move(self, dx: int, dy: int) -> None:
-        """Move both copies right by dx and down by dy pixels; what enters is neither here nor there."""
+        """Move both masks right by dx and down by dy pixels; pixels that enter are stale at both machines."""
         for mask in (self.stale_local, self.stale_remote):
             before, after = overlap(self.size, dx, dy)
             kept = mask[before].copy()
@@ -66,11 +66,11 @@ class TensorReplica:
             mask[after] = kept
 
     def forget_remote(self) -> None:
-        """The other machine has nothing."""
+        """Take all of the other machine's copy for stale."""
         self.stale_remote.fill(1)
 
     def take_local(self, active: ActiveSet, target: ActiveSet) -> None:
-        """Do what :class:`LocalRows` says."""
+        """Do what :class:`LocalRows` describes, and update which pixels are stale here."""
         local = slice(*self.local_rows)
         target.mask.fill(0)
         target.mask[local] = active.mask[local] | self.stale_local[local]
@@ -79,7 +79,7 @@ class TensorReplica:
         self.stale_local[local] = 0
 
     def forward(self, changed: ActiveSet, active: ActiveSet, target: ActiveSet) -> None:
-        """Do what :class:`Forward` says."""
+        """Do what :class:`Forward` describes, and take those pixels for stale at the other machine."""
         local = slice(*self.local_rows)
         np.copyto(target.mask, active.mask)
         target.mask[local] = changed.mask[local]
@@ -87,14 +87,17 @@ class TensorReplica:
         self.stale_remote |= target.mask  # what is computed elsewhere may differ from this machine's copy
 
     def take_stale_remote(self) -> Mask:
-        """Which pixels of the rows that are sent the other machine lacks: they then count as known to it."""
+        """Return the pixels of the sent rows that the other machine lacks, which then count as up to date there.
+
+        The mask is uint8 [rows, width].
+        """
         rows = slice(*self.sent)
         mask = self.stale_remote[rows].copy()
         self.stale_remote[rows] = 0
         return mask
 
     def agree(self, patch: Patch, changed: ActiveSet) -> None:
-        """Take note that both machines have what came: of these rows exactly that has changed."""
+        """Record that both machines agree on a patch's rows, in which exactly the patch's pixels have changed."""
         first, last = patch.rows
         self.stale_local[first:last] = self.stale_remote[first:last] = 0
         changed.mask[first:last] = patch.mask
@@ -102,17 +105,17 @@ class TensorReplica:
 
 
 class TensorReplicas:
-    """All tensors of a program, who computes what of them, and the way to the other machine.
+    """The replicas of all tensors of a program, and the connection to the other machine.
 
     Attributes:
-        space: what can be partitioned.
-        partition: who computes what; None: nobody has said so yet, and all is computed here.
-        exchange: is to be set while any of them is transferred.
-        received: what came in this frame.
+        space: the possible partitions.
+        partition: which rows each machine computes; None: none was chosen yet, and all is computed here.
+        exchange: the connection to the other machine; it must be set while tensors are transferred.
+        received: the patches that came in this frame, each with its replica.
     """
 
     def __init__(self, space: PartitionSpace, side: Side) -> None:
-        """Nobody has anything yet."""
+        """Begin with everything stale at both machines; ``side``: which of the two this machine is."""
         self.space = space
         self.partition: Partition | None = None
         self.exchange: Exchange | None = None
@@ -121,7 +124,7 @@ class TensorReplicas:
         self._replicas = {name: TensorReplica(name, (rows, width)) for name, (rows, width, _) in space.shapes.items()}
 
     def use(self, partition: Partition) -> None:
-        """Divide the work so from now on.
+        """Divide the work by a partition from now on.
 
         Raises:
             EngineError: the partition cannot be executed.
@@ -139,18 +142,18 @@ class TensorReplicas:
         self.partition = partition
 
     def forget_remote(self) -> None:
-        """The other machine has nothing, or nobody knows what."""
+        """Take all of the other machine's copies for stale."""
         for replica in self:
             replica.forget_remote()
 
     def distrust_received(self) -> None:
-        """What came in this frame may not have been passed on: it is to be computed here."""
+        """Take what came in this frame for stale, to be computed here, as it may not have reached its readers."""
         for replica, patch in self.received:
             replica.stale_local[slice(*patch.rows)] |= patch.mask
         self.received = []
 
     def distrust_all(self) -> None:
-        """Nothing that this machine has is believed: all of it is to be computed."""
+        """Take all of this machine's copies for stale, so that all of them are computed anew."""
         for replica in self:
             replica.stale_local.fill(1)
         self.received = []

@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""One frame computed by two machines: the robot's part, which begins and ends it. The server's is in
-:mod:`.partition_worker`.
+"""The robot's part in frames that it computes together with a server.
 
-The robot tells the server how a frame is split and which pixels of the input have changed since it was told last. Each
-machine then computes its rows, and sends the other what that reads of them (Hybrid-Parallel; CacheInf algorithms 1, 2).
-Whatever fails on the way, the robot computes the frame alone, and the server starts anew.
+The robot tells the server how a frame is partitioned and which pixels of the input have changed since the server was
+last told. Each machine then computes its rows, and sends the other those that it reads (Hybrid-Parallel; CacheInf
+algorithms 1 and 2). If anything fails, the robot computes the frame alone, and the server starts anew. The server's
+part is in :mod:`.partition_worker`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Pixels:
     """Changed pixels of the model's input.
 
     Attributes:
-        rows: of the input, among which they lie.
+        rows: the rows of the input that mask and image cover.
         mask: uint8 [rows, width], 1 where a pixel has changed.
-        image: uint8 [rows, width, 3], BGR; what the mask does not hold means nothing.
+        image: uint8 [rows, width, 3], BGR; meaningless where the mask is 0.
     """
 
     rows: Rows
@@ -43,14 +43,14 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameStart:
-    """What the server must know to compute its part of a frame.
+    """What the server must know to compute its part of a frame; changes are those since the last shared frame.
 
     Attributes:
-        partition: who computes what.
-        refresh: whether no change is held back.
-        outside: beside which sides padding has changed since the last frame that was shared.
-        shift: (dx, dy) in pixels of the input, by which everything has moved since then.
-        pixels: those that have changed since then.
+        partition: which rows each machine computes.
+        refresh: whether every change is passed on, however small.
+        outside: the sides beside which padding has changed.
+        shift: (dx, dy) in pixels of the input, by which everything has moved.
+        pixels: the pixels of the input that have changed.
     """
 
     partition: Partition
@@ -62,11 +62,13 @@ class FrameStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outdated:
-    """What a frame makes necessary; masks are uint8, at the input's size or a smaller one, valid until the next frame.
+    """Which pixels of the input a frame requires to be computed.
+
+    Masks are uint8, at the input's size or a smaller one, and valid until the next frame.
 
     Attributes:
-        changed: pixels of the input that have changed since the last frame.
-        robot, server: those that have changed since each machine's copies were up to date, about.
+        changed: the pixels that have changed since the last frame.
+        robot, server: about the pixels that have changed since the machine's copies were last up to date.
     """
 
     changed: NDArray[np.uint8]
@@ -75,27 +77,27 @@ class Outdated:
 
 
 class RemotePeer(Exchange, Protocol):
-    """The way to a server, for one frame.
+    """The connection to a server, for one frame.
 
     Attributes:
-        epoch: of the session; with a new one the server has nothing.
-        is_awaited: whether the frame is shared; otherwise the server computes all of it, and so does this machine: what
-            follows can be shared.
+        epoch: a number that changes whenever the server has lost all its copies.
+        is_awaited: whether the frame is shared; otherwise both machines compute all of it, so that the server is up to
+            date and later frames can be shared.
     """
 
     epoch: int
     is_awaited: bool
 
     def choose(self, outdated: Outdated) -> Partition | None:
-        """How to share the frame; None: not at all."""
+        """Choose how to share the frame; None: not at all."""
         ...
 
     def begin(self, start: FrameStart) -> None:
-        """Start a frame there; raises :class:`LinkError` where that cannot be done."""
+        """Start a frame at the server; raises :class:`LinkError` where that is not possible."""
         ...
 
     def fail(self, reason: str) -> None:
-        """End the epoch: what came cannot be used, and nobody knows what the server has."""
+        """End the epoch, as what came cannot be used and the state of the server's copies is unknown."""
         ...
 
 
@@ -104,8 +106,8 @@ class Division:
     """How one frame is computed with a server.
 
     Attributes:
-        peer: the way to it.
-        partition: who computes what.
+        peer: the connection to the server.
+        partition: which rows each machine computes.
     """
 
     peer: RemotePeer
@@ -113,7 +115,7 @@ class Division:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this machine computes all of it all the same: the server is only brought up to date."""
+        """Whether this machine computes the whole frame itself, and the server is only brought up to date."""
         return not self.peer.is_awaited
 
 
@@ -121,8 +123,10 @@ class SharedProgram:
     """A robot's program, which a server may help to run.
 
     Attributes:
-        was_shared: whether the last frame was.
-        complaint: why it was not, although it should have been.
+        program: the program.
+        space: its possible partitions.
+        was_shared: whether the last frame was computed together with a server.
+        complaint: why it was not, although it should have been; empty where nothing failed.
     """
 
     def __init__(self, program: Program, writer: InputWriter) -> None:
@@ -135,24 +139,24 @@ class SharedProgram:
         self._input = self._replicas[program.layout.graph.input]
         self._alone = self.space.everything_at(Side.ROBOT)
         self._used: Partition | None = None
-        self._epoch = -1  # of the session to which what is known of the server belongs
+        self._epoch = -1  # the epoch for which the masks of the server's copies hold
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
         self._ran_alone = False  # since the last frame that was shared
         self._holds_received = False  # whether rows of a server may be in the cache
-        # whether it is known of which types the tensors are that come from a server: of feature maps it always is
+        # whether the dtypes of all tensors that may come from a server are known, as those of feature maps always are
         self._knows_types = all(name in program.maps for name in self.space.heights)
 
     def moved(self, dx: int, dy: int) -> None:
-        """Take note that everything was moved."""
+        """Record that everything was moved right by dx and down by dy pixels of the input."""
         self._shift = self._shift[0] + dx, self._shift[1] + dy
 
     def forget_server(self) -> None:
-        """The server has nothing, or nobody knows what."""
+        """Take all of the server's copies for stale."""
         self._replicas.forget_remote()
         self._shift, self._outside = NO_SHIFT, Border.NONE
 
     def divide(self, peer: RemotePeer) -> Division | None:
-        """Ask a server for its part in the frame that has just been written; None: it has none."""
+        """Ask a peer how to share the frame that has just been written; None: the robot computes it alone."""
         self._input.stale_remote |= self.program.changed_input.mask
         if peer.epoch != self._epoch:
             self.forget_server()
@@ -161,7 +165,10 @@ class SharedProgram:
         return None if partition is None else Division(peer=peer, partition=partition)
 
     def execute(self, *, outside: Border, refresh: bool, division: Division | None = None) -> dict[str, torch.Tensor]:
-        """As :meth:`Program.execute`; alone where the frame is not divided, or the server is not awaited or fails."""
+        """Do what :meth:`Program.execute` does, together with a server where the frame is divided.
+
+        The robot computes it alone where the frame is not divided, or where the server is not awaited or fails.
+        """
         self._input.stale_remote |= self.program.changed_input.mask
         self._outside |= outside
         self.complaint, self.was_shared = "", False
@@ -180,12 +187,12 @@ class SharedProgram:
                 self.was_shared = True
                 return outputs
             except (LinkError, RuntimeError, ValueError, TypeError, IndexError) as error:
-                # whatever a peer sends, the frame is computed here: where it was not the peer's fault, that fails too
+                # whatever a peer sends, the frame is computed here; an error that is not the peer's fault occurs again
                 self.complaint = shortened(str(error))
                 peer.fail(self.complaint)
                 self._replicas.distrust_received()
                 self.forget_server()
-                refresh = True  # what was computed has not been compared with what the rest of the network saw
+                refresh = True  # computed pixels were not compared with what the rest of the network saw
             finally:
                 self._replicas.exchange = None
         self._use(self._alone)
@@ -193,14 +200,14 @@ class SharedProgram:
         outputs = self.program.execute(outside=outside, refresh=refresh)
         self._knows_types = True
         if self._holds_received and not _are_finite(outputs):
-            # what a server sent in earlier frames were numbers, but such that they lead to none
+            # values that a server sent in earlier frames were finite, but lead to outputs that are not
             self._holds_received = False
             self._replicas.distrust_all()
             outputs = self.program.execute(outside=outside, refresh=True)
         return outputs
 
     def _prepare(self, peer: RemotePeer) -> None:
-        """Have the server compute a frame from its picture, as this machine does."""
+        """Have the server compute the whole frame from the input's changes, while this machine does so too."""
         everything = self.space.everything_at(Side.SERVER)
         try:
             self._use(everything)
@@ -229,7 +236,8 @@ class SharedProgram:
         outside = self._outside
         shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
         self._shift, self._outside = NO_SHIFT, Border.NONE
-        # What has changed here and back again since then is no change to the server, but differs from what is here.
+        # A value that changed here and back again since the last shared frame is no change to the server, but is one
+        # to what this machine has passed on since.
         refresh, self._ran_alone = refresh or self._ran_alone, False
         return FrameStart(partition=partition, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
 

@@ -21,14 +21,19 @@ from cacheinf_ros.errors import LinkError
 def prepared_transfer(
     step: Send | Receive, replicas: TensorReplicas | None, tensors: Tensors
 ) -> Callable[[Border, bool], None]:
-    """A function that sends, or receives, if anything is needed."""
+    """Return a function that sends or receives a tensor's pixels, if the current partition needs it."""
     assert replicas is not None
     transfer = _sender(step, replicas, tensors) if isinstance(step, Send) else _receiver(step, replicas, tensors)
     return lambda *_: transfer() if step.is_needed else None
 
 
 def outgoing(replica: TensorReplica, pixels: torch.Tensor) -> Patch:
-    """What is to be sent of a map, [pixels, channels]; it then counts as known to the other machine."""
+    """Return the patch of a map to send, whose pixels then count as up to date at the other machine.
+
+    Args:
+        replica: says what the other machine lacks.
+        pixels: the map, [pixels, channels].
+    """
     mask = replica.take_stale_remote()
     listed = torch.from_numpy(np.flatnonzero(mask) + replica.sent[0] * replica.size[1])
     sent = pixels[listed.to(pixels.device)]
@@ -37,10 +42,16 @@ def outgoing(replica: TensorReplica, pixels: torch.Tensor) -> Patch:
 
 
 def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed: ActiveSet) -> None:
-    """Write what came into a map, [pixels, channels]; both machines' copies then agree there.
+    """Write a patch that came into a map, after which both machines' copies agree there.
+
+    Args:
+        replica: the tensor's replica.
+        patch: what came.
+        pixels: the map, [pixels, channels].
+        changed: set to the patch's pixels in the patch's rows.
 
     Raises:
-        LinkError: the values are not float32, or of a map of levels uint8.
+        LinkError: the values are not float32, or not uint8 where the map holds levels.
     """
     expected = np.dtype(np.uint8 if pixels.dtype is torch.uint8 else np.float32)
     if patch.values.dtype != expected:
@@ -84,10 +95,10 @@ def _receiver(step: Receive, replicas: TensorReplicas, tensors: Tensors) -> Call
 
 
 def _whole_value(name: str, patch: Patch, tensors: Tensors) -> torch.Tensor:
-    """What came of a tensor that is no feature map.
+    """Return the value that came for a tensor that is no feature map.
 
     Raises:
-        LinkError: it is of another shape, or of another type than this machine has found it to be.
+        LinkError: it has another number of values, or another dtype than this machine knows the tensor to have.
     """
     shape, known, value = tensors.specs[name].shape, tensors.values.get(name), torch.from_numpy(patch.values)
     if value.numel() != math.prod(shape):
@@ -98,7 +109,7 @@ def _whole_value(name: str, patch: Patch, tensors: Tensors) -> torch.Tensor:
 
 
 def _outgoing_value(replica: TensorReplica, value: torch.Tensor) -> Patch:
-    """All of what is no feature map, or nothing."""
+    """Return a patch with all of a tensor that is no feature map, or with nothing if the other machine has it."""
     lacks = replica.take_stale_remote()
     values = value.detach().cpu().numpy()
     return Patch(rows=replica.sent, mask=lacks, values=values if lacks.any() else values.ravel()[:0], is_map=False)

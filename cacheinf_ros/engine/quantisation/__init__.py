@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Int8: from what a model computes on a user's frames to a graph whose feature maps are levels of 8 bits."""
+"""Int8 quantisation: turns a graph into one whose feature maps are 8-bit levels, with scales from a user's frames."""
 
 from cacheinf_ros.engine.quantisation.embedded import own_scales
 from cacheinf_ros.engine.quantisation.executed_model import (

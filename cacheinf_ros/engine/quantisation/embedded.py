@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The scales of a model that was quantised before it was loaded (ONNX with QuantizeLinear and DequantizeLinear)."""
+"""Extracts the scales of models that were quantised before loading (ONNX with QuantizeLinear and DequantizeLinear)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cacheinf_ros.graph import Graph, Model, Scales, renamed
 from cacheinf_ros.graph.ir import LARGEST_LEVEL, Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
-_LARGEST = 127  # of a rounded weight
-_EXACT = 1e-3  # steps that a weight may lie beside a whole number: it was stored as a float in between
+_LARGEST = 127  # the largest rounded weight
+_EXACT = 1e-3  # how far a weight may be from a whole number of steps, as it was stored as a float
 
 
 def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
-    """The graph without the operators that only round, and the levels that they round to.
+    """Return the graph without the operators that only round, and the scales that they round to.
 
-    None, with the graph as it is, where there are none. Of two ways to round one tensor the first becomes its levels.
+    Where there are no such operators, the graph is returned as it is, with None. Where a tensor is rounded in two ways,
+    the first one becomes its levels.
     """
     levels: dict[str, Levels] = {}
     same: dict[str, str] = {}
@@ -43,12 +44,12 @@ def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
 
 
 def own_scales(model: Model) -> Scales | None:
-    """Those that a model was quantised with before it was loaded; None: it was not."""
+    """Return the scales that a model was quantised with before it was loaded; None: it was not."""
     return embedded_scales(model.graph)[1]
 
 
 def _has_8_bits(operator: Pointwise) -> bool:
-    """Whether it rounds to no more levels than kernels have; else it stays what it is, an operator of torch."""
+    """Tell whether an operator rounds to at most as many levels as kernels have; otherwise torch still computes it."""
     *_, lowest, highest = operator.arguments
     return int(highest) - int(lowest) <= LARGEST_LEVEL
 
@@ -59,9 +60,9 @@ def _levels(operator: Pointwise) -> Levels:
 
 
 def _units(conv: Conv) -> torch.Tensor:
-    """float32 [outputs]: the largest unit of which all weights of an output are whole multiples, as they were stored.
+    """Return the largest unit of which all weights of an output channel are whole multiples, float32 [outputs].
 
-    Where there is none (the weights were not quantised) the largest weight is 127 of it.
+    Where there is none, as the weights were not quantised, the unit is 1 / 127 of the largest weight.
     """
     rows = conv.weight.flatten(1).double()
     largest = rows.abs().amax(1).clamp(min=1e-12)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The model that an engine really runs, for the precision that was asked for."""
+"""Turns a model into the one that an engine really runs, for the precision that was asked for."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _log = logging.getLogger(__name__)
 
 
 def executed_model(model: Model, config: EngineConfig, scales: Scales | None = None) -> tuple[Model, Backend]:
-    """The model as an engine of this configuration runs it, and what runs it.
+    """Return the model as an engine with this configuration runs it, and the backend that runs it.
 
-    A model that has scales (:attr:`Model.scales`) runs in int8 where that can be, whatever the configuration says. In
-    int8 a file that was quantised has its own scales; others have those that are given, those of the model, or those
-    that ``cacheinf quantise`` kept. Of 16 bits are feature maps where the backend keeps them so.
+    A model that has scales (:attr:`Model.scales`) runs in int8 where possible, whatever the configuration says. In
+    int8, a file that was quantised uses its own scales; others use the given ones, those of the model, or those that
+    ``cacheinf quantise`` kept, in this order. Feature maps have 16 bits where the backend keeps them so.
 
     Raises:
-        EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
+        EngineError: no engine can run it: the device is missing, or the precision is int8 and the model has no scales.
     """
     backend = choose_backend(config.device, config.threads, precision_of(model, config), model.shared)
     if backend.takes_levels:
@@ -43,10 +43,10 @@ def executed_model(model: Model, config: EngineConfig, scales: Scales | None = N
 
 
 def executed_graph(model: Model, config: EngineConfig) -> Graph:
-    """The graph as an engine of this configuration would run it, on a device that need not be here.
+    """Return the graph as an engine with this configuration would run it, even if this machine lacks the device.
 
     Raises:
-        EngineError: there would be none: float16 is no precision of the device, or the model has no scales for int8.
+        EngineError: no engine could run it: the device has no float16, or the model has no scales for int8.
     """
     if precision_of(model, config) is Precision.INT8 and torch.device(config.device).type == "cpu":
         return graph_in_levels(model)
@@ -55,7 +55,10 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
 
 
 def _graph_in_floats(graph: Graph, floats: torch.dtype, *, mixes: bool) -> Graph:
-    """The graph with maps of this type; unless operators take any (``mixes``), with a float32 stem and conversions."""
+    """Return the graph with maps of this dtype.
+
+    Unless operators take any dtype (``mixes``), its stem stays in float32, and conversions are inserted.
+    """
     if mixes or floats is torch.float32:
         return with_maps_in(graph, floats)
     stem = stem_of(graph)
@@ -63,7 +66,9 @@ def _graph_in_floats(graph: Graph, floats: torch.dtype, *, mixes: bool) -> Graph
 
 
 def graph_in_levels(model: Model, scales: Scales | None = None) -> Graph:
-    """The graph as engines run it in int8, whatever this machine can run; scales as :func:`executed_model` takes them.
+    """Return the graph as engines run it in int8, whether or not this machine can.
+
+    Scales are chosen as in :func:`executed_model`.
 
     Raises:
         EngineError: the model has no scales.
@@ -82,7 +87,7 @@ def graph_in_levels(model: Model, scales: Scales | None = None) -> Graph:
 
 
 def describe(graph: Graph) -> str:
-    """Which of the convolutions compute in int8, and which do not, in words."""
+    """Describe in words how many convolutions compute in int8, and which ones do not."""
     convolutions = [operator for operator in graph.operators if isinstance(operator, Conv)]
     floats = [operator for operator in convolutions if not isinstance(operator, Int8Conv)]
     whole = sum(graph.flops(operator) for operator in convolutions)

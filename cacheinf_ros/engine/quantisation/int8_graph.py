@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph with some of its tensors in levels of 8 bits, and conversions where floats meet levels."""
+"""Builds graphs with some of their tensors in 8-bit levels, and with conversions where floats meet levels."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ from cacheinf_ros.graph.ir import (
     free_name,
 )
 
-_MANY_WEIGHTS = 1 << 16  # of a convolution on one pixel that is worth its loss
-_LARGEST = 127  # of a rounded weight
-_MOST_STEPS = 2.0**24  # that a bias may have: of weights that are nothing beside it, nothing is left
+_MANY_WEIGHTS = 1 << 16  # with fewer, a convolution on a single pixel gains too little to be worth its error
+_LARGEST = 127  # the largest rounded weight
+_MOST_STEPS = 2.0**24  # of a bias; weights that are negligible beside it are rounded to 0
 
 
 def int8_graph(graph: Graph, scales: Scales) -> Graph:
-    """Build the graph that computes the same in levels, but for rounding: outputs are floats, tensors keep their names.
+    """Build the graph that computes the same in levels, except for rounding.
 
-    Operators that have no kernel on levels, or that ``scales`` leaves in floats, read and write floats.
+    Outputs are floats, and tensors keep their names. Operators without a kernel on levels, and those that ``scales``
+    leaves in floats, read and write floats.
     """
     return _Building(graph, scales).graph()
 
 
 def keeps_values(operator: Operator) -> bool:
-    """Whether every value of the output is one of the inputs': all of them then have the same levels."""
+    """Tell whether every value of the output is a value of an input, so that all of them must have the same levels."""
     match operator:
         case Select() | PixelShuffle() | Concat():
             return True
@@ -55,7 +56,7 @@ def keeps_values(operator: Operator) -> bool:
 
 
 class _Building:
-    """Goes through the operators in order; conversions are made where they are first needed."""
+    """Builds a graph operator by operator, and adds conversions where they are first needed."""
 
     def __init__(self, graph: Graph, scales: Scales) -> None:
         self._graph = graph
@@ -99,7 +100,7 @@ class _Building:
         return Int8Conv(**parts | {"bias": bias}, weight_scale=scale)
 
     def _as(self, name: str, levels: Levels | None) -> str:
-        """The tensor in this form; converted, where it has another one."""
+        """Return the name of a tensor in this form, and add a conversion where it has only other ones."""
         if (name, levels) not in self._forms:
             kind = "float32" if levels is None else f"{levels.scale:.9g},{levels.zero}"
             output = free_name(f"{name}@{kind}", self._graph.tensors, self._tensors)
@@ -110,14 +111,14 @@ class _Building:
         return self._forms[name, levels]
 
     def _declare(self, name: str, levels: Levels | None) -> None:
-        if name in self._graph.tensors:  # what global operators return may be no tensor
+        if name in self._graph.tensors:  # a global operator may return something other than a tensor
             self._tensors[name] = replace(self._graph.tensors[name], levels=levels)
         self._forms[name, levels] = name
         self._first[name] = levels
 
 
 def _computes_levels(operator: Operator, levels: dict[str, Levels], floats: Iterable[str]) -> bool:
-    """Whether an operator reads or writes levels: it has a kernel for it, and its tensors have some."""
+    """Tell whether an operator computes on levels: whether it has such a kernel, and its tensors have levels."""
     reads = [name in levels for name in operator.inputs]
     writes = operator.output in levels
     match operator:
@@ -133,7 +134,7 @@ def _computes_levels(operator: Operator, levels: dict[str, Levels], floats: Iter
 
 
 def _needed(graph: Graph, scales: Scales) -> dict[str, Levels]:
-    """The levels that some operator wants to read: where nobody does, floats are as cheap, and exact."""
+    """Return, by tensor, the levels that some operator wants to read; elsewhere floats are as cheap, and exact."""
     readers: dict[str, list[Operator]] = {}
     for operator in graph.operators:
         for name in operator.inputs:
@@ -148,7 +149,7 @@ def _needed(graph: Graph, scales: Scales) -> dict[str, Levels]:
 
 
 def _wants(operator: Operator, spec: TensorSpec, found: dict[str, Levels], scales: Scales) -> bool:
-    """Whether an operator wants to read levels, once it is known which of the tensors behind it have some."""
+    """Tell whether an operator wants to read a tensor as levels; ``found``: the levels of the tensors after it."""
     match operator:
         case Conv():
             is_large = spec.pixels > 1 or operator.weight.numel() >= _MANY_WEIGHTS

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the tensors of a model hold on a user's frames, computed in float32."""
+"""Observes the values of a model's tensors on a user's frames, computed in float32."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAMPLES = 1 << 13  # values of a tensor per frame
 
 
 class DenseRuns:
-    """A graph of a model, computed completely, frame by frame."""
+    """Computes a graph of a model completely for every frame, without caching."""
 
     def __init__(self, model: Model, graph: Graph, backend: Backend) -> None:
         self.graph = graph
@@ -36,20 +36,20 @@ class DenseRuns:
 
 
 class Observed:
-    """Keeps some of the values of one tensor, its ends, and its means.
+    """Collects samples of a tensor's values, their range, and the mean of each channel.
 
     Attributes:
-        low, high: of all values.
+        low, high: the smallest and the largest value, where 0 always counts as one.
     """
 
     def __init__(self, channels: int) -> None:
-        self.low = self.high = 0.0  # levels can always tell zero
+        self.low = self.high = 0.0  # levels must always represent zero
         self._samples: list[torch.Tensor] = []
         self._sum = torch.zeros(channels, dtype=torch.float64)
         self._frames = 0
 
     def add(self, pixels: torch.Tensor, generator: torch.Generator) -> None:
-        """Take note of a frame: float32 [pixels, channels]."""
+        """Add the values of a frame; ``pixels``: float32 [pixels, channels]."""
         self.low, self.high = min(self.low, float(pixels.min())), max(self.high, float(pixels.max()))
         rows = max(1, _SAMPLES // pixels.shape[1])
         chosen = pixels if len(pixels) <= rows else pixels[torch.randint(len(pixels), (rows,), generator=generator)]
@@ -59,12 +59,12 @@ class Observed:
 
     @property
     def samples(self) -> torch.Tensor:
-        """float32 [n]: some values of every frame."""
+        """Samples of the values of every frame, float32 [n]."""
         return torch.cat(self._samples)
 
     @property
     def mean(self) -> torch.Tensor:
-        """float64 [channels]."""
+        """The mean of each channel over all frames, float64 [channels]."""
         return self._sum / self._frames
 
 

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Finds a model's scales on some frames: a program for :func:`.scales_of_frames` to start.
+"""Finds a model's scales on some frames, as a separate program that :func:`.scales_of_frames` starts.
 
-It has the lowest priority, and ends when its standard input does: with its parent, whose files it then removes.
+It has the lowest priority, and ends when its standard input is closed, that is with its parent, whose files it then
+removes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from pathlib import Path
 from cacheinf_ros.background_process import given_folder
 
 GRAPH, CARD, FRAMES, SCALES = "graph.safetensors", "card.json", "frames.npy", "scales.npz"
-"""Files in the folder that the program is given: what it reads, and what it leaves."""
+"""The files in the folder that the program is given: it reads the first three, and writes the last one."""
 
 
 def _main(folder: Path) -> None:
-    # here: it takes seconds, in which the parent is already watched
+    # imported here, as it takes seconds, in which the program must already notice the end of its parent
     import numpy as np
 
     from cacheinf_ros.engine.quantisation.quantiser import quantise

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scales for a model from frames of a user's own, chosen by what they cost at its outputs."""
+"""Finds scales for a model from a user's own frames, by the errors that they cause at its outputs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from cacheinf_ros.graph import Model, Scales
 from cacheinf_ros.graph.ir import Conv, Int8Conv
 
 Image = NDArray[np.uint8]
-_JUDGED = 8  # frames that alternatives are compared on
+_JUDGED = 8  # frames on which alternatives are compared
 _SUSPECTS = 6  # convolutions that are tried in float32
-_WORTH = 0.9  # of the error that must be left at most where one of them stays in float32
+_WORTH = 0.9  # a convolution stays in float32 if that leaves less than this share of the error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Quantised:
-    """Scales, and what they cost. Errors are RMS over the tensor's standard deviation (NRMSE).
+    """Scales and the errors that they cause, each an RMS error over the tensor's standard deviation (NRMSE).
 
     Attributes:
-        method: of the ranges.
-        error: at the outputs, RMS over all of them.
-        output_errors: by output, as the user knows it.
-        tensor_errors: by tensor with levels, in the order of the graph, with what came before.
-        tried: by what was tried, the error at the outputs.
+        scales: the scales.
+        method: how the ranges of values were chosen.
+        error: the error at the outputs, as the RMS over all of them.
+        output_errors: the error by output, under the name that the user knows.
+        tensor_errors: by tensor with levels, in the order of the graph, its error including that of its inputs.
+        tried: the error at the outputs for each alternative that was tried.
     """
 
     scales: Scales
@@ -51,11 +52,13 @@ class Quantised:
 def quantise(
     model: Model, images: Sequence[Image], threads: int, between: Callable[[str], None] = lambda what: None
 ) -> Quantised:
-    """Find scales.
+    """Find the scales of a model.
 
     Args:
-        images: uint8 [height, width, 3], BGR: they should show what matters, as what is beyond their values is clipped.
-        between: called before each part, with what it is.
+        model: the model.
+        images: uint8 [height, width, 3], BGR. They should show what matters, as values beyond theirs are clipped.
+        threads: the number of CPU threads to compute with.
+        between: called before each part of the work with its description.
 
     Raises:
         EngineError: there are no frames, or this machine has no kernels for int8.
@@ -99,10 +102,10 @@ class _Errors:
 
 
 class _Judging:
-    """Compares scales by the outputs of a few frames.
+    """Compares scales by their errors at the outputs on a few frames.
 
     Attributes:
-        tried: by what was tried, the error at the outputs.
+        tried: the error at the outputs for each alternative that was tried.
     """
 
     def __init__(self, model: Model, images: Sequence[Image], exact: DenseRuns, threads: int) -> None:
@@ -117,11 +120,11 @@ class _Judging:
 
     @property
     def convolutions(self) -> list[Conv]:
-        """The model's, in the order of execution."""
+        """The model's convolutions, in the order of execution."""
         return [operator for operator in self._model.graph.operators if isinstance(operator, Conv)]
 
     def judge(self, what: str, scales: Scales) -> float:
-        """The error at the outputs, which is noted."""
+        """Return the error that scales cause at the outputs, and record it in :attr:`tried` under ``what``."""
         runs = self._runs(scales)
         sums = _ErrorSums()
         for outputs, exact in zip(runs.run(self._images), self._outputs, strict=True):
@@ -130,7 +133,7 @@ class _Judging:
         return self.tried[what]
 
     def errors(self, scales: Scales) -> _Errors:
-        """The errors of every tensor too."""
+        """Return the errors that scales cause at each output, and at each tensor with levels."""
         runs = self._runs(scales)
         names = [o.output for o in self._model.graph.operators if o.output in runs.program.maps]
         names = [name for name in names if runs.graph.tensors[name].levels and name in self._exact.program.maps]
@@ -148,7 +151,7 @@ class _Judging:
 
 
 class _ErrorSums:
-    """Squares of errors and of deviations, by name."""
+    """Sums of squared errors and of the exact values' moments, by tensor."""
 
     def __init__(self) -> None:
         self._sums: dict[str, list[float]] = {}
@@ -161,7 +164,7 @@ class _ErrorSums:
             self._sums[name] = [total + part for total, part in zip(sums, parts, strict=True)]
 
     def errors(self) -> dict[str, float]:
-        """NRMSE by name."""
+        """Return the NRMSE by tensor."""
         found = {}
         for name, (error, squares, mean, count) in self._sums.items():
             variance = max(squares / count - (mean / count) ** 2, 1e-30)
@@ -170,7 +173,10 @@ class _ErrorSums:
 
 
 def _corrected_biases(model: Model, scales: Scales, observed: Mapping[str, Observed]) -> dict[str, torch.Tensor]:
-    """Biases that make up for what rounding the weights does to the mean of each output channel."""
+    """Return biases that make up for what rounding the weights does to the mean of each output channel.
+
+    They are float32 [channels], by convolution's output.
+    """
     found = {}
     for conv in int8_graph(model.graph, scales).operators:
         if not isinstance(conv, Int8Conv):
@@ -184,7 +190,7 @@ def _corrected_biases(model: Model, scales: Scales, observed: Mapping[str, Obser
 
 
 def _with_floats(judging: _Judging, scales: Scales) -> Scales:
-    """Leave convolutions in float32 that cost the outputs much: tried are those whose error grew most."""
+    """Leave convolutions in float32 where that lowers the outputs' error much, trying those that add the most error."""
     errors = judging.errors(scales)
     error = _together(list(errors.outputs.values()))
     growth: dict[str, float] = {}

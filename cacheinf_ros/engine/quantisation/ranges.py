@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From what tensors held to what their levels stand for."""
+"""Chooses which values the levels of tensors stand for, from the values that were observed."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from cacheinf_ros.engine.quantisation.observed import Observed
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import LARGEST_LEVEL, Levels, Resample
 
-_SHRUNK = torch.linspace(1.0, 0.2, 33)  # shares of the whole range that are tried
+_SHRUNK = torch.linspace(1.0, 0.2, 33)  # the shares of each end of the range that are tried
 _PERCENTILE = 0.9999
 
 
 class RangeMethod(Enum):
-    """Which values get levels of their own; those beyond them share the last one."""
+    """How to choose the range of values that levels cover; values beyond it are clipped."""
 
     ENDS = "ends"
-    """All that were seen."""
+    """The range of all values that were seen."""
     PERCENTILE = "percentile"
-    """All but one in ten thousand, at each end."""
+    """The range of all values except one in ten thousand at each end."""
     SQUARES = "squares"
-    """The range with the least mean square error of rounding and clipping together."""
+    """The range with the least mean squared error of rounding and clipping together."""
 
 
 def levels_for(graph: Graph, observed: Mapping[str, Observed], method: RangeMethod) -> dict[str, Levels]:
-    """Choose levels by tensor. Those between which values move unchanged have the same."""
+    """Choose the levels of each tensor; tensors between which values are only moved have the same ones."""
     found: dict[str, Levels] = {}
     for group in _groups(graph, observed):
         levels = _levels([observed[name] for name in group], _fills(graph, group), method)
         found.update(dict.fromkeys(group, levels))
-    exact = observed[graph.input]  # any frame may hold its ends
+    exact = observed[graph.input]  # any frame may contain the extreme values
     found[graph.input] = _between(exact.low, exact.high)
     return found
 
 
 def _groups(graph: Graph, names: Mapping[str, Observed]) -> list[list[str]]:
-    """The tensors, those together that must have the same levels."""
+    """Group the tensors, such that those in a group must have the same levels."""
     group = {name: [name] for name in names}
     for operator in graph.operators:
         if not keeps_values(operator):
@@ -72,7 +72,7 @@ def _levels(members: Sequence[Observed], fills: Sequence[float], method: RangeMe
 
 
 def _least_squares(samples: torch.Tensor, low: float, high: float) -> tuple[float, float]:
-    """First one end is moved inwards, then the other, as far as the error falls."""
+    """Return the range after moving first its upper end and then its lower end to where the error is least."""
 
     def error(low: float, high: float) -> float:
         levels = _between(low, high)
@@ -86,6 +86,6 @@ def _least_squares(samples: torch.Tensor, low: float, high: float) -> tuple[floa
 
 
 def _between(low: float, high: float) -> Levels:
-    """Levels for a range that holds zero."""
+    """Return levels for a range of values that includes zero."""
     scale = max((high - low) / LARGEST_LEVEL, 1e-12)
     return Levels(scale=scale, zero=min(LARGEST_LEVEL, max(0, round(-low / scale))))

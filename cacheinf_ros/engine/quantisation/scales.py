@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a model's levels stand for, kept between starts in the user's cache directory."""
+"""Stores the scales of models between starts, in the user's cache directory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CONTENT = "__content__"
 
 
 class Maker(Enum):
-    """Who made scales; the value is the folder where they are kept.
+    """Who made the scales; the value is the folder where they are kept.
 
-    A user chooses what they are made from, and has them for precision ``int8``. A node makes them from what it sees, to
-    compute frames between bursts, and must not replace the user's.
+    A user chooses the frames that scales are made from, and uses them for precision ``int8``. A node makes scales from
+    the frames that it sees, to compute frames between bursts, and must not replace the user's.
     """
 
     USER = "scales"
@@ -39,33 +39,36 @@ class Maker(Enum):
 
 
 def keep_scales(model: Model, scales: Scales, maker: Maker = Maker.USER) -> Path | None:
-    """Keep them for the next start, in place of earlier ones; None, after a warning, where that cannot be."""
+    """Keep a model's scales for the next start, in place of earlier ones, and return the file's path.
+
+    Where they cannot be written, it logs a warning and returns None.
+    """
     file = _file(model, maker)
     return file.path if file.write(scales_bytes(scales)) else None
 
 
 def kept_scales(model: Model, maker: Maker = Maker.USER) -> Scales | None:
-    """Those that were kept of a model; None where there are none, or with a warning none that suit it."""
+    """Return the scales that were kept for a model; None where there are none or, after a warning, none that fit it."""
     return _file(model, maker).read(lambda data: checked_scales(bytes(data), model.graph))
 
 
 def computes_int8(device: str) -> bool:
-    """Whether engines on a device compute in int8: processors do, where the kernels are compiled."""
+    """Tell whether engines on a device can compute in int8: CPUs can, where the kernels were compiled."""
     return torch.device(device).type == "cpu" and kernel_library() is not None
 
 
 def is_int8(model: Model, device: str) -> bool:
-    """Whether a model is computed in int8 on a device by scales of its own, whatever precision is configured."""
+    """Tell whether a model is computed in int8 on a device by its own scales, whatever precision is configured."""
     return model.scales is not None and computes_int8(device)
 
 
 def precision_of(model: Model, config: EngineConfig) -> Precision:
-    """The precision in which an engine of this configuration computes a model."""
+    """Return the precision in which an engine with this configuration computes a model."""
     return Precision.INT8 if is_int8(model, config.device) else config.precision
 
 
 def scales_digest(model: Model) -> str:
-    """A hash of a model's own scales, else of those that the user has kept for it; empty where there are none."""
+    """Return a hash of a model's own scales, or else of those that the user has kept for it; empty without any."""
     if model.scales is not None:
         return hashlib.sha256(scales_bytes(model.scales)).hexdigest()[:16]
     try:
@@ -75,7 +78,7 @@ def scales_digest(model: Model) -> str:
 
 
 def scales_bytes(scales: Scales) -> bytes:
-    """Scales as they are kept: an npz archive."""
+    """Encode scales as they are stored, in an npz archive."""
     content = {
         "levels": {name: asdict(levels) for name, levels in scales.levels.items()},
         "floats": sorted(scales.floats),
@@ -88,7 +91,7 @@ def scales_bytes(scales: Scales) -> bytes:
 
 
 def scales_of(data: bytes | memoryview) -> Scales:
-    """What :func:`scales_bytes` wrote."""
+    """Decode scales that :func:`scales_bytes` has encoded, without checking them."""
     with np.load(BytesIO(data)) as file:
         content = json.loads(str(file[_CONTENT]))
         arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != _CONTENT}
@@ -101,10 +104,10 @@ def scales_of(data: bytes | memoryview) -> Scales:
 
 
 def checked_scales(data: bytes, graph: Graph) -> Scales:
-    """Read scales of whoever wrote them: compiled kernels trust every length and number in them.
+    """Decode scales from an untrusted source, and check all lengths and values, which compiled kernels do not.
 
     Raises:
-        EngineError: they are none, or not this graph's.
+        EngineError: the bytes are no scales, or not those of this graph.
     """
     try:
         with ZipFile(BytesIO(data)) as archive:

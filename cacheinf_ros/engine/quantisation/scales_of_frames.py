@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scales from the frames that a node sees, found beside it and kept for its next start."""
+"""Finds scales from the frames that a node sees, in a process beside it, and keeps them for its next start."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from cacheinf_ros.graph import Model, Scales, encode_graph
 
 
 def scales_of_frames(model: Model, images: Sequence[NDArray[np.uint8]], stopping: threading.Event) -> Scales:
-    """Find scales in a process of the lowest priority, which takes a minute or more; the last of a model are kept.
+    """Find a model's scales in a process of the lowest priority, which takes a minute or more, and keep them.
 
     Args:
-        images: uint8 [height, width, 3], BGR. They should show what matters, as of :func:`.quantise`.
-        stopping: set where nobody waits for them any more.
+        model: the model.
+        images: uint8 [height, width, 3], BGR. They should show what matters, as in :func:`.quantise`.
+        stopping: an event to set when the scales are no longer needed.
 
     Raises:
         ModelError: the model cannot be handed to another process.
-        QuantisationError: it failed, or was stopped.
+        QuantisationError: quantising failed, or was stopped.
     """
     resize = Preprocessor(model.card).resize
     files: dict[str, bytes | NDArray[np.uint8]] = {

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What it costs to keep only some of the maps between frames (CacheInf section 4.3.1, equation 8)."""
+"""Predicts the cost of keeping only some of the maps between frames (CacheInf section 4.3.1, equation 8)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from cacheinf_ros.errors import EngineError
 from cacheinf_ros.memory import least_for_offsets
 
 _CASES = 10
-"""w of equation 8: reuse ratios 0, 1/w, ..., (w - 1)/w."""
+"""The number w of reuse ratios in equation 8: 0, 1/w, ..., (w - 1)/w."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What a frame takes where some of the maps are kept.
+    """The time and memory that a frame takes when some of the maps are kept.
 
     Attributes:
-        microseconds: of a frame, mean over the reuse ratios: computing, and filling active sets.
-        cache_bytes: of the maps that are kept and need not be.
-        arena_bytes: of the block in which the others lie; a lower bound, which is mostly reached.
+        microseconds: the time for computing and for filling active sets, as the mean over the reuse ratios.
+        cache_bytes: the bytes of the maps that are kept although they need not be.
+        arena_bytes: the bytes of the block that holds the dropped maps; a lower bound, which is mostly reached.
     """
 
     microseconds: float
@@ -38,22 +38,22 @@ class Assessment:
 
     @property
     def bytes(self) -> int:
-        """How many bytes kept maps and the others take together."""
+        """The bytes that kept and dropped maps take together."""
         return self.cache_bytes + self.arena_bytes
 
 
 class Assessor:
-    """Predicts what caches cost, from what each operator takes on this machine.
+    """Predicts what a choice of kept maps costs, from the measured cost of each operator on this machine.
 
-    Changes are taken to be a rectangle in the middle of the frame.
+    Changes are assumed to be a rectangle in the middle of the frame.
 
     Attributes:
-        names: the maps that need not be kept, in the order in which they are computed; not those of operators of which
-            nobody knows what they take: torch computes them, and slowly.
+        names: the maps that need not be kept, in the order in which they are computed, without those of operators of
+            unknown cost, which torch computes slowly.
     """
 
     def __init__(self, layout: Layout, cost: CostModel) -> None:
-        """Prepare; :class:`EngineError` where the cost of no operator is known."""
+        """Prepare the predictions; raises :class:`EngineError` where no operator's cost is known."""
         if not cost.curves:
             raise EngineError(
                 "which caches to merge is decided by what operators cost, which is measured of compiled kernels only; "
@@ -71,15 +71,15 @@ class Assessor:
 
     @property
     def dense(self) -> Assessment:
-        """Assess dense execution: nothing is kept."""
+        """The assessment of dense execution, which keeps nothing."""
         return self._assess(Caching.nothing(self._layout))
 
     def __call__(self, dropped: Set[str]) -> Assessment:
-        """Assess keeping all but some."""
+        """Assess keeping all maps except the dropped ones."""
         return self._assess(Caching(dropped=frozenset(dropped)))
 
     def bytes_of(self, name: str) -> int:
-        """How many bytes one of the maps takes."""
+        """Return how many bytes one of the maps takes."""
         return self._bytes[name]
 
     def _assess(self, caching: Caching) -> Assessment:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Chooses once which maps to keep, and keeps the choice for the next start."""
+"""Chooses which maps to keep between frames, and stores the choice for the next start."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from cacheinf_ros.engine.rematerialisation.map_search import (
 from cacheinf_ros.graph import Model
 
 _VERSION = 3  # of the file's content, and of what it depends on
-_SLOWER = 1.1  # than with everything kept: what a frame may take at most where no budget is given
+_SLOWER = 1.1  # without a budget, a frame may take at most this factor of its time with everything kept
 _SEARCH_S = 10.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What each method found, and what it costs.
+    """What each search method found, and what it costs.
 
     Attributes:
-        everything: with everything kept.
-        found: by method; the best of them is used.
+        everything: the assessment of keeping everything.
+        found: by method, the maps to drop and the assessment of that; the best choice is used.
+        goal: what choices are compared by.
     """
 
     everything: Assessment
@@ -47,16 +48,18 @@ class Choices:
 
     @property
     def best(self) -> Dropped:
-        """What to drop."""
+        """The maps to drop in the best choice of all methods."""
         return min(self.found.values(), key=lambda choice: self.goal(choice[1]))[0]
 
 
 def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float) -> Choices:
-    """Try every method.
+    """Try every search method.
 
     Args:
-        budget_mb: of the cache, 10**6 bytes; None: the smallest that is hardly slower.
-        time_limit_s: of each method.
+        assess: predicts the cost of choices.
+        budget_mb: the size of the cache in units of 10**6 bytes; None: the least memory with which a frame takes at
+            most 10 % longer than with everything kept.
+        time_limit_s: the most seconds that each method takes, except an exhaustive search.
     """
     everything = assess(frozenset())
     goal: Goal
@@ -79,7 +82,7 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
 
 
 def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: EngineConfig) -> Dropped:
-    """The maps to drop within the configured budget, if there is one: as chosen before, or chosen now and stored."""
+    """Return the maps to drop within the configured budget, if any: as stored, or chosen now and then stored."""
     path = measured_file("merging", model, config, f"{config.cache_budget_mb:g}-{_VERSION}.json")
     file = KeptFile(path=path, what="choice of caches", remedy="choosing")
     assess = Assessor(layout, cost)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which maps to keep: greedy choices, differential evolution as in the paper, annealing, and trying everything."""
+"""Searches for the maps to keep: greedily, by differential evolution as in the paper, by annealing, or exhaustively."""
 
 from __future__ import annotations
 
@@ -15,96 +15,98 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
 
 Dropped = frozenset[str]
-_BROKEN = 10.0  # the least worth of a broken promise
+_BROKEN = 10.0  # the least cost of a choice that exceeds the limit
 _TINY = 1e-9  # microseconds
 _MOST_FOR_EXHAUSTIVE = 10  # maps
 _POPULATION = 25
 _GENERATIONS = 1000
-_HOT, _COLD = 0.03, 0.001  # temperatures: by how much a choice may be worse than the one it replaces, about
-_SHARE_OF_ANNEALING = 0.9  # of the time; descending has the rest
-_AT_ONCE = 3  # maps that one step changes, at most
-_SHARE_OF_RUNS = 0.5
-_LENIENT = 4.0  # what exceeds a limit by so much of it is worth that much more
+_HOT, _COLD = 0.03, 0.001  # first and last temperature: about how much worse than before a choice may become
+_SHARE_OF_ANNEALING = 0.9  # of the time; the final descent has the rest
+_AT_ONCE = 3  # maps that one step of annealing changes, at most
+_SHARE_OF_RUNS = 0.5  # of the steps, which change consecutive maps
+_LENIENT = 4.0  # the factor by which an excess over the limit counts as cost
 
 
 class Goal(ABC):
-    """What is to be as small as possible, while a promise is kept."""
+    """A cost that is to be as small as possible, under a limit on another one."""
 
     @abstractmethod
     def worth(self, found: Assessment) -> float:
-        """What a choice is worth where the promise is kept: at most about 1."""
+        """Return the cost of a choice that keeps the limit, lower being better: at most about 1."""
 
     @abstractmethod
     def excess(self, found: Assessment) -> float:
-        """By how much of itself the promised limit is exceeded; 0: the promise is kept."""
+        """Return by which share of itself the limit is exceeded; 0: it is kept."""
 
     def __call__(self, found: Assessment) -> float:
-        """What breaks the promise is worth more than all that keeps it."""
+        """Return the cost of a choice; one that exceeds the limit costs more than any that keeps it."""
         excess = self.excess(found)
         return _BROKEN + excess if excess else self.worth(found)
 
     @abstractmethod
     def balance(self, found: Assessment) -> float:
-        """What is to be small and what is limited, as if there were no limit, each over what is usual."""
+        """Return the sum of what is minimised and what is limited, each relative to its usual size, without a limit."""
 
     def lenient(self, found: Assessment) -> float:
-        """What a choice is worth where the promise may be broken on the way to something better."""
+        """Return the cost of a choice where the limit may be exceeded on the way to something better."""
         return self.worth(found) + _LENIENT * self.excess(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within(Goal):
-    """Wants to be as fast as possible with a cache of at most so many bytes.
+    """The goal to be as fast as possible with a cache of limited size.
 
     Attributes:
-        microseconds: of keeping everything.
+        budget: the most bytes of the cache.
+        microseconds: the time of a frame when everything is kept.
     """
 
     budget: int
     microseconds: float
 
     def worth(self, found: Assessment) -> float:
-        """The time, over that of keeping everything."""
+        """Return the time relative to that of keeping everything."""
         return found.microseconds / max(self.microseconds, _TINY)
 
     def excess(self, found: Assessment) -> float:
-        """As :meth:`Goal.excess`."""
+        """Implement :meth:`Goal.excess` for the bytes of the cache."""
         return max(0, found.cache_bytes - self.budget) / max(self.budget, 1)
 
     def balance(self, found: Assessment) -> float:
-        """As :meth:`Goal.balance`."""
+        """Implement :meth:`Goal.balance`."""
         return self.worth(found) + found.cache_bytes / max(self.budget, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smallest(Goal):
-    """Wants as little memory as possible, while a frame takes at most so long.
+    """The goal to take as little memory as possible, with a limit on the time of a frame.
 
     Attributes:
-        bytes: of keeping everything.
+        microseconds: the most time that a frame may take.
+        bytes: the memory of keeping everything.
     """
 
     microseconds: float
     bytes: int
 
     def worth(self, found: Assessment) -> float:
-        """The memory, over that of keeping everything."""
+        """Return the memory relative to that of keeping everything."""
         return found.bytes / max(self.bytes, 1)
 
     def excess(self, found: Assessment) -> float:
-        """As :meth:`Goal.excess`."""
+        """Implement :meth:`Goal.excess` for the time of a frame."""
         return max(0.0, found.microseconds / max(self.microseconds, _TINY) - 1)
 
     def balance(self, found: Assessment) -> float:
-        """As :meth:`Goal.balance`."""
+        """Implement :meth:`Goal.balance`."""
         return self.worth(found) + found.microseconds / max(self.microseconds, _TINY)
 
 
 def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
-    """Drop one map after another, always the one that takes least time for its bytes; the best state on the way,
-    and what single changes make of it.
+    """Drop one map after another, always the one that costs the least time for its bytes.
 
-    What a map costs is found out again when its turn comes, for the others that were dropped meanwhile.
+    Returns the best choice on the way, improved by single changes. What a map costs is computed again when its turn
+    comes, as others have been dropped meanwhile.
     """
     deadline = time.monotonic() + time_limit_s
     dropped: Dropped = frozenset()
@@ -124,9 +126,10 @@ def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
 
 
 def from_nothing(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
-    """Start with nothing, keep or drop again whichever map helps the balance most; then what helps within the limit.
+    """Start with keeping nothing, and keep or drop whichever map improves the balance most, as long as one does.
 
-    Whoever starts with everything ends where the arena is as large as its fullest moment, which few single maps fill.
+    The result is then improved by single changes within the limit. A search that starts with everything gets stuck, as
+    the arena is as large as its fullest moment, to which few single maps contribute.
     """
     deadline = time.monotonic() + time_limit_s
     dropped = frozenset(assess.names)
@@ -139,7 +142,7 @@ def from_nothing(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Droppe
 
 
 def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float) -> Dropped:
-    """Differential evolution (CacheInf section 4.3.1) from a good choice, mutants of it, and random ones."""
+    """Search by differential evolution (CacheInf section 4.3.1) from a good choice, mutants of it, and random ones."""
     names = assess.names
     if not names:
         return start
@@ -154,7 +157,7 @@ def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
     def worth(flags: NDArray[np.float64]) -> float:
         return goal(assess(_named(names, flags)))
 
-    from scipy.optimize import differential_evolution  # here: it takes a while, and few search
+    from scipy.optimize import differential_evolution  # imported here, as it takes a while and is rarely needed
 
     found = differential_evolution(
         worth,
@@ -170,10 +173,10 @@ def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
 
 
 def anneal(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float) -> Dropped:
-    """Simulated annealing from a good choice.
+    """Search by simulated annealing from a good choice.
 
-    What helps is often only a change of several maps at once: the arena is as large as its fullest moment, and a map
-    that leaves the cache may not fill that any more.
+    Often only a change of several maps at once is an improvement, as the arena is as large as its fullest moment, to
+    which a single map that leaves the cache may add nothing.
     """
     if not assess.names:
         return start
@@ -189,7 +192,7 @@ def anneal(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
 
 
 def _drawn(names: tuple[str, ...], rng: np.random.Generator) -> Dropped:
-    """Maps to drop or keep at once: some that follow one another, or any."""
+    """Draw the maps to drop or keep in one step: either consecutive ones, or any."""
     count = min(len(names), int(rng.integers(1, _AT_ONCE + 1)))
     if rng.random() < _SHARE_OF_RUNS:
         first = int(rng.integers(len(names) - count + 1))
@@ -198,7 +201,7 @@ def _drawn(names: tuple[str, ...], rng: np.random.Generator) -> Dropped:
 
 
 def exhaustive(assess: Assessor, goal: Goal) -> Dropped | None:
-    """The best choice of all; None where there are too many."""
+    """Return the best choice of all; None where there are too many to try."""
     names = assess.names
     if len(names) > _MOST_FOR_EXHAUSTIVE:
         return None
@@ -207,7 +210,7 @@ def exhaustive(assess: Assessor, goal: Goal) -> Dropped | None:
 
 
 def _descended(assess: Assessor, goal: Goal, dropped: Dropped, deadline: float) -> Dropped:
-    """Keep or drop one more, large ones first, as long as that helps."""
+    """Improve a choice by keeping or dropping single maps, large ones first, as long as that helps."""
     by_size = sorted(assess.names, key=assess.bytes_of, reverse=True)
     least, improved = goal(assess(dropped)), True
     while improved:

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Active sets as rectangles: how many pixels a plan would compute, without any frame.
+"""Approximates active sets by rectangles, to tell without any frame how many pixels a plan would compute.
 
-Several cases are followed at once: a rectangle in the middle of the input for each of them.
+Several cases are followed at once, each with a rectangle in the middle of the input.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Regions:
-    """A rectangle of a map for each case; all arrays are [cases].
+    """A rectangle of a map for each case; all arrays are int64 [cases].
 
     Attributes:
-        first, last: (y, x), positions within the map, both included.
-        count: pixels: of a remainder fewer than the rectangle has; 0: nothing.
+        first, last: (y, x) of the first and the last pixel of the rectangle, both included.
+        count: how many pixels are active, which are fewer than the rectangle's in a remainder; 0: none.
     """
 
     first: tuple[Positions, Positions]
@@ -37,32 +37,32 @@ class Regions:
 
     @classmethod
     def of(cls, first: tuple[Positions, Positions], last: tuple[Positions, Positions], some: Positions) -> Regions:
-        """Rectangles, or nothing where ``some`` is 0."""
+        """Build rectangles from corners, empty where ``some`` is 0."""
         height, width = (np.maximum(b - a + 1, 0) for a, b in zip(first, last, strict=True))
         return cls(first=first, last=last, count=height * width * (some > 0))
 
     @classmethod
     def whole(cls, size: Size, some: Positions) -> Regions:
-        """Cover all of a map of (height, width), or nothing."""
+        """Build rectangles that cover all of a map of (height, width), empty where ``some`` is 0."""
         zero = np.zeros_like(some)
         return cls.of((zero, zero), (zero + size[0] - 1, zero + size[1] - 1), some)
 
     @classmethod
     def in_the_middle(cls, size: Size, shares: Iterable[float]) -> Regions:
-        """Cover these shares of the pixels in the middle."""
+        """Build rectangles in the middle of a map of (height, width) with these shares of its pixels."""
         places = [middle(size, share) for share in shares]
         top, bottom, left, right = np.array([(y.start, y.stop, x.start, x.stop) for y, x in places]).T
         return cls.of((top, left), (bottom - 1, right - 1), np.ones_like(top))
 
     def united(self, other: Regions) -> Regions:
-        """The smallest rectangle around both."""
+        """Return the smallest rectangles around these and the others."""
         mine, its = self.count > 0, other.count > 0
         first = tuple(_chosen(mine, its, a, b, np.minimum) for a, b in zip(self.first, other.first, strict=True))
         last = tuple(_chosen(mine, its, a, b, np.maximum) for a, b in zip(self.last, other.last, strict=True))
         return Regions.of((first[0], first[1]), (last[0], last[1]), self.count + other.count)
 
     def without(self, other: Regions) -> Regions:
-        """What the other leaves, within the same rectangle."""
+        """Return what is left of these rectangles without the others: the same rectangles with fewer pixels."""
         common = np.ones_like(self.count)
         for a, b, c, d in zip(self.first, self.last, other.first, other.last, strict=True):
             common *= np.maximum(np.minimum(b, d) - np.maximum(a, c) + 1, 0)
@@ -70,20 +70,20 @@ class Regions:
         return Regions(first=self.first, last=self.last, count=rest)
 
     def propagated(self, bounds: tuple[_Bounds, _Bounds]) -> Regions:
-        """The outputs that read any of it."""
+        """Return the outputs that read any pixel of these rectangles."""
         spans = [b.readers(f, t) for b, f, t in zip(bounds, self.first, self.last, strict=True)]
         return Regions.of((spans[0][0], spans[1][0]), (spans[0][1], spans[1][1]), self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Bounds:
-    """Along an axis: the first and the last input that each output reads; neither ever decreases."""
+    """The first and the last input that each output along an axis reads; neither ever decreases."""
 
     first: Positions
     last: Positions
 
     def readers(self, first: Positions, last: Positions) -> tuple[Positions, Positions]:
-        """First and last output that read one of these inputs."""
+        """Return the first and the last output that read one of these inputs."""
         return np.searchsorted(self.last, first), np.searchsorted(self.first, last, "right") - 1
 
 
@@ -91,17 +91,17 @@ class RegionModel:
     """Follows rectangles through plans of one graph."""
 
     def __init__(self, shares: Sequence[float]) -> None:
-        """``shares``: of the input's pixels that change, one for each case."""
+        """Set the cases; ``shares``: for each case, the share of the input's pixels that change."""
         self._shares = tuple(shares)
         self._bounds: dict[Footprint, tuple[_Bounds, _Bounds]] = {}
 
     def counts(self, plan: Plan) -> dict[ActiveSet, Positions]:
-        """Count, by set of the plan, its pixels in each case."""
+        """Return, by set of the plan, the number of its pixels in each case, int64 [cases]."""
         regions = self.follow(plan, Regions.in_the_middle(plan.input.size, self._shares))
         return {active: region.count for active, region in regions.items()}
 
     def follow(self, plan: Plan, changed: Regions) -> dict[ActiveSet, Regions]:
-        """Tell, by set of the plan, what becomes active where so much of the input has changed."""
+        """Return, by set of the plan, what becomes active when these regions of the input have changed."""
         regions = {plan.input: changed}
         for step in plan.steps:
             if isinstance(step, Propagate):
@@ -130,7 +130,10 @@ def _bounds(table: TapTable) -> tuple[_Bounds, _Bounds]:
 
 
 def _axis_bounds(positions: NDArray[np.int32]) -> _Bounds:
-    """Bound the int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
+    """Return the bounds of positions, int32 [outputs, taps].
+
+    An output that reads nothing inside the image takes its bounds from its neighbours, so it is found only with both.
+    """
     inside, far = positions >= 0, np.iinfo(np.int32).max
     first = np.where(inside, positions, far).min(axis=1).astype(np.int64)
     last = np.where(inside, positions, -1).max(axis=1).astype(np.int64)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Selections and concatenations of channels."""
+"""Rewrites of selections and concatenations of channels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cacheinf_ros.graph.ir import Concat, Select
 
 
 def all_channels(done: Done, select: Select) -> Rewrite | None:
-    """The tensor itself."""
+    """Replace a selection of all channels in order by the tensor itself."""
     source = done.tensors[select.inputs[0]]
     same = select.channels == tuple(range(source.channels)) and done.tensors[select.output].shape == source.shape
     return Rewrite(same_as=source.name) if same else None
 
 
 def two_selections(done: Done, select: Select) -> Rewrite | None:
-    """Channels of channels."""
+    """Combine two selections of channels into one."""
     first = done.made_by(select.inputs[0], Select)
     if first is None:
         return None
@@ -26,7 +26,7 @@ def two_selections(done: Done, select: Select) -> Rewrite | None:
 
 
 def of_one_part(done: Done, select: Select) -> Rewrite | None:
-    """Channels of a concatenation that all come from one of its inputs."""
+    """Select from one input of a concatenation, where all channels come from that."""
     concat = done.made_by(select.inputs[0], Concat)
     if concat is None:
         return None
@@ -41,13 +41,13 @@ def of_one_part(done: Done, select: Select) -> Rewrite | None:
 
 
 def one_part(done: Done, concat: Concat) -> Rewrite | None:
-    """A concatenation of one tensor."""
+    """Replace a concatenation of one tensor by the tensor itself."""
     same = done.tensors[concat.inputs[0]].shape == done.tensors[concat.output].shape
     return Rewrite(same_as=concat.inputs[0]) if len(concat.inputs) == 1 and same else None
 
 
 def longer_than(done: Done, concat: Concat) -> Rewrite | None:
-    """A concatenation that begins like another: of that one and the rest, so that all can share memory (DenseNet)."""
+    """Build a concatenation that begins like another from that and the rest, so that all share memory (DenseNet)."""
     best: Concat | None = None
     for other in done.operators.values():
         if not isinstance(other, Concat) or concat.inputs[: len(other.inputs)] != other.inputs:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What convolutions take in: padding, orders of channels, scales, shifts, activations, residuals."""
+"""Rewrites that take padding, orders of channels, scales, shifts, activations and residuals into convolutions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.graph.window import Window
 
 
 def take_padding(done: Done, conv: Conv) -> Rewrite | None:
-    """conv(padded with zeros): the window begins further outside."""
+    """Rewrite conv(padded with zeros): the window begins further outside."""
     pad = done.made_by(conv.inputs[0], Resample)
     border = border_of(pad) if pad else None
     if pad is None or border is None or pad.fill != 0:
@@ -29,7 +29,7 @@ def take_padding(done: Done, conv: Conv) -> Rewrite | None:
 
 
 def take_order(done: Done, conv: Conv) -> Rewrite | None:
-    """conv(channels in another order): the weights in that order."""
+    """Rewrite conv(channels in another order): the weights get that order."""
     select = done.made_by(conv.inputs[0], Select)
     if select is None or conv.groups != 1:
         return None
@@ -41,7 +41,7 @@ def take_order(done: Done, conv: Conv) -> Rewrite | None:
 
 
 def take_affine(done: Done, conv: Conv) -> Rewrite | None:
-    """conv(x * scale + shift), unless the padding would have to be shifted too."""
+    """Rewrite conv(x * scale + shift) as conv(x), unless the padding would have to be shifted too."""
     affine = done.sole(conv.inputs[0], Elementwise)
     if affine is None or affine.combine is not None or not affine.activation.is_linear:
         return None
@@ -60,7 +60,7 @@ def take_affine(done: Done, conv: Conv) -> Rewrite | None:
 
 
 def choose_outputs(done: Done, select: Select) -> Rewrite | None:
-    """Some channels of conv(x), in any order: only those are computed."""
+    """Rewrite a selection of channels of conv(x), in any order: only those are computed."""
     conv = done.sole(select.inputs[0], Conv)
     if conv is None or conv.groups != 1 or len(conv.inputs) > 1 or len(select.channels) > len(conv.bias):
         return None
@@ -75,7 +75,7 @@ def choose_outputs(done: Done, select: Select) -> Rewrite | None:
 
 
 def take_elementwise(done: Done, operator: Elementwise) -> Rewrite | None:
-    """activation(conv(x) * scale + shift)."""
+    """Rewrite activation(conv(x) * scale + shift) as one convolution."""
     conv = done.sole(operator.inputs[0], Conv) if operator.combine is None else None
     if conv is None or not conv.activation.is_linear:
         return None
@@ -88,7 +88,7 @@ def take_elementwise(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def take_residual(done: Done, operator: Elementwise) -> Rewrite | None:
-    """conv(x) + y, where both have as many pixels."""
+    """Rewrite conv(x) + y as one convolution, where both have as many pixels."""
     if operator.combine is not Combine.ADD or operator.scale is not None or operator.shift is not None:
         return None
     if len({done.tensors[name].size for name in (*operator.inputs, operator.output)}) > 1:
@@ -104,7 +104,7 @@ def take_residual(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def _with_residual(conv: Conv, residual: str, activation: Activation) -> Conv | None:
-    """With the activation before or after the sum: there is place for one."""
+    """Add a residual to a convolution, with the activation before or after the sum; None: there would be two."""
     inputs = (conv.inputs[0], residual)
     if conv.activation.is_linear:
         return replace(conv, inputs=inputs, activation=activation)
@@ -121,7 +121,7 @@ def _scaled(conv: Conv, scale: torch.Tensor | None, shift: torch.Tensor | None) 
 
 
 def _reads_padding(window: Window) -> bool:
-    """Whether any output depends on pixels beside the image."""
+    """Tell whether any output depends on pixels outside the image."""
     for axis in (0, 1):
         reach = (window.out_size[axis] - 1) * window.stride[axis] + window.dilation[axis] * (window.kernel[axis] - 1)
         if window.padding[axis] > 0 or reach - window.padding[axis] >= window.in_size[axis]:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What element-wise operators take in, and where they move to."""
+"""Rewrites of element-wise operators: what they take in, and where they move to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GATED = {
 
 
 def nothing_done(done: Done, operator: Elementwise) -> Rewrite | None:
-    """The tensor itself."""
+    """Replace an operator that does nothing by the tensor itself."""
     if operator.combine is not None or _is_affine(operator) or not operator.activation.is_linear:
         return None
     same = done.tensors[operator.output].shape == done.tensors[operator.inputs[0]].shape
@@ -27,7 +27,7 @@ def nothing_done(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def gate(done: Done, operator: Elementwise) -> Rewrite | None:
-    """x * sigmoid(x), and what has a name of its own too."""
+    """Rewrite x * sigmoid(x) as SiLU, and x * hardsigmoid(x) as hard swish."""
     if operator.combine is not Combine.MUL:
         return None
     for name, x in (operator.inputs[::-1], operator.inputs):
@@ -42,7 +42,7 @@ def gate(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def two_in_one(done: Done, operator: Elementwise) -> Rewrite | None:
-    """activation((any operator without activation) * scale + shift)."""
+    """Rewrite activation((any operator without activation) * scale + shift) as one operator."""
     first = done.sole(operator.inputs[0], Elementwise) if operator.combine is None else None
     if first is None or not first.activation.is_linear:
         return None
@@ -55,7 +55,7 @@ def two_in_one(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def into_norm(done: Done, operator: Elementwise) -> Rewrite | None:
-    """norm(x) * scale + shift: the norm has both."""
+    """Rewrite norm(x) * scale + shift: the norm takes both in."""
     norm = done.sole(operator.inputs[0], ChannelNorm) if operator.combine is None else None
     if norm is None or not _is_affine(operator):
         return None
@@ -68,7 +68,7 @@ def into_norm(done: Done, operator: Elementwise) -> Rewrite | None:
 
 
 def before_moves(done: Done, operator: Elementwise) -> Rewrite | None:
-    """A function of moved pixels: of the pixels before they move, where a convolution takes it in."""
+    """Compute a function of moved pixels before they move, where a convolution takes it in there."""
     if operator.combine is not None or not _ends_in_conv(done, operator.inputs[0]):
         return None
     move = done.operators[operator.inputs[0]]
@@ -93,7 +93,7 @@ def _times(vector: torch.Tensor | None, scale: torch.Tensor) -> torch.Tensor:
 
 
 def _ends_in_conv(done: Done, name: str) -> bool:
-    """Whether moves of pixels that nobody else reads lead back to a convolution without activation."""
+    """Tell whether moves of pixels that nobody else reads lead back to a convolution without activation."""
     conv = done.sole(name, Conv)
     if conv is not None:
         return len(conv.inputs) == 1 and conv.activation.is_linear
@@ -106,7 +106,7 @@ def _ends_in_conv(done: Done, name: str) -> bool:
 
 
 def _unshuffled(operator: Elementwise, move: PixelShuffle) -> Elementwise:
-    """With the constants of the channels before the shuffle."""
+    """Return the operator with its constants in the order of the channels before the shuffle."""
     phases = move.factor**2
 
     def spread(vector: torch.Tensor | None) -> torch.Tensor | None:

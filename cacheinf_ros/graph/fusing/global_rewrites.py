@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Global operators one after the other as one, which costs the engine one call."""
+"""Merge global operators that follow each other into one, which costs the engine one call."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Sequence:
 
     Attributes:
         inputs: names of the tensors that it is called with.
-        operators: in order of execution.
+        operators: operators in order of execution.
     """
 
     inputs: tuple[str, ...]
     operators: tuple[Global, ...]
 
     def __call__(self, *tensors: Any) -> Any:
-        """What the last operator returns."""
+        """Run the operators in order, and return what the last one returns."""
         values = dict(zip(self.inputs, tensors, strict=True))
         for operator in self.operators:
             arguments, keywords = (resolve(a, values.__getitem__) for a in (operator.arguments, operator.keywords))
@@ -34,7 +34,10 @@ class Sequence:
 
 
 def take_producers(done: Done, operator: Global) -> Rewrite | None:
-    """Take in those of its inputs that are made for it alone. Constants must stay where an engine finds them."""
+    """Merge an operator with the producers of inputs that are made for it alone.
+
+    Operators with constants are left alone: those must stay where an engine finds them.
+    """
     if not _is_plain(operator):
         return None
     made = [first for name in operator.inputs if (first := done.sole(name, Global)) and _is_plain(first)]
@@ -62,7 +65,7 @@ def _is_plain(operator: Global) -> bool:
 
 
 def _has_constants(arguments: Any) -> bool:
-    """Whether tensors are among the arguments."""
+    """Tell whether tensors are among the arguments."""
     if isinstance(arguments, dict):
         arguments = tuple(arguments.values())
     if isinstance(arguments, (tuple, list)):

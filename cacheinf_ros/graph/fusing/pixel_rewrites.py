@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Moves of pixels, and pooling of moved pixels."""
+"""Rewrites of moves of pixels, and of pooling of moved pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cacheinf_ros.graph.window import Pair
 
 
 def nothing_moved(done: Done, resample: Resample) -> Rewrite | None:
-    """The tensor itself."""
+    """Replace a resampling that moves nothing by the tensor itself."""
     same = done.tensors[resample.inputs[0]].shape == done.tensors[resample.output].shape
     return (
         Rewrite(same_as=resample.inputs[0]) if same and is_same(resample.rows) and is_same(resample.columns) else None
@@ -20,7 +20,7 @@ def nothing_moved(done: Done, resample: Resample) -> Rewrite | None:
 
 
 def two_moves(done: Done, resample: Resample) -> Rewrite | None:
-    """Moved pixels moved again."""
+    """Combine two moves of pixels into one."""
     first = done.sole(resample.inputs[0], Resample)
     if first is None or not all(is_single(t) for r in (first, resample) for t in (r.rows, r.columns)):
         return None
@@ -34,7 +34,7 @@ def two_moves(done: Done, resample: Resample) -> Rewrite | None:
 
 
 def take_padding(done: Done, pool: Pool) -> Rewrite | None:
-    """pool(padded): the window begins further outside, where what it finds there is the same."""
+    """Rewrite pool(padded): the window begins further outside, where it finds the same values there."""
     pad = done.made_by(pool.inputs[0], Resample)
     border = border_of(pad) if pad else None
     if pad is None or border is None or not _pads_alike(pool, pad, border):
@@ -45,13 +45,16 @@ def take_padding(done: Done, pool: Pool) -> Rewrite | None:
 
 
 def border_of(resample: Resample) -> tuple[Pair, Pair] | None:
-    """((top, bottom), (left, right)) of what was padded; None where pixels moved in other ways too."""
+    """Return ((top, bottom), (left, right)) of what was padded; None where pixels moved in other ways too."""
     vertical, horizontal = padding_of(resample.rows), padding_of(resample.columns)
     return None if vertical is None or horizontal is None else (vertical, horizontal)
 
 
 def _pads_alike(pool: Pool, pad: Resample, border: tuple[Pair, Pair]) -> bool:
-    """A maximum pads with minus infinity; an average with zeros that count, as many on both sides."""
+    """Tell whether the padding before a pool is the pool's own kind.
+
+    A maximum pads with minus infinity; an average with zeros that count, as many on both sides.
+    """
     if not pool.average:
         return pad.fill == float("-inf")
     if pad.fill != 0 or not pool.count_padding or pool.window.padding != (0, 0):
@@ -60,7 +63,7 @@ def _pads_alike(pool: Pool, pad: Resample, border: tuple[Pair, Pair]) -> bool:
 
 
 def _is_even(pool: Pool, axis: int, amounts: Pair) -> bool:
-    """Whether all windows lie inside a border that torch's average pooling takes."""
+    """Tell whether all windows lie inside a border that torch's average pooling takes."""
     window = pool.window
     end = (window.out_size[axis] - 1) * window.stride[axis] + window.kernel[axis]
     return amounts[0] == amounts[1] and 2 * amounts[0] <= window.kernel[axis] and end <= window.in_size[axis]

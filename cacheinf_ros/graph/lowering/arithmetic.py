@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of ATen: with numbers, constant tensors and maps. Arguments are those of each operator's schema."""
+"""Rules for ATen's arithmetic with numbers, constant tensors and maps; arguments are those of each schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Operand = View | torch.Tensor | float
 
 
 def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
-    """x + alpha * y."""
+    """Compute x + alpha * y."""
     if isinstance(x, View):
         return _plus(b, x, y, alpha)
     assert isinstance(y, View)
@@ -29,19 +29,19 @@ def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
 
 
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
-    """x - alpha * y."""
+    """Compute x - alpha * y."""
     if isinstance(x, View) and isinstance(y, View) and alpha == 1:
         return combine(b, x, y, Combine.SUB)
     return add(b, x, y, -alpha)
 
 
 def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
-    """y - alpha * x."""
+    """Compute y - alpha * x."""
     return sub(b, y, x, alpha)
 
 
 def mul(b: Builder, x: Operand, y: Operand) -> View:
-    """x * y."""
+    """Compute x * y."""
     if isinstance(x, View) and isinstance(y, View):
         return combine(b, x, y, Combine.MUL)
     if isinstance(x, View):
@@ -51,7 +51,7 @@ def mul(b: Builder, x: Operand, y: Operand) -> View:
 
 
 def div(b: Builder, x: Operand, y: Operand) -> View:
-    """x / y."""
+    """Compute x / y."""
     if not isinstance(x, View):
         return affine(b, pointwise(b, _view(y), aten.reciprocal.default), scale=x)
     if isinstance(y, View):
@@ -60,7 +60,7 @@ def div(b: Builder, x: Operand, y: Operand) -> View:
 
 
 def extremum(how: Combine) -> Callable[[Builder, Operand, Operand], View]:
-    """The larger or the smaller of the two."""
+    """Return the rule for the larger or the smaller of two operands."""
 
     def rule(b: Builder, x: Operand, y: Operand) -> View:
         if isinstance(x, View) and isinstance(y, View):
@@ -74,7 +74,7 @@ def extremum(how: Combine) -> Callable[[Builder, Operand, Operand], View]:
 
 
 def power(b: Builder, x: View, exponent: Any) -> View:
-    """x to the power of a number."""
+    """Compute x to the power of a number."""
     number = _number(exponent)
     if number == 1:
         return x
@@ -82,24 +82,24 @@ def power(b: Builder, x: View, exponent: Any) -> View:
 
 
 def square(b: Builder, x: View) -> View:
-    """x * x."""
+    """Compute x * x."""
     return combine(b, x, x, Combine.MUL)
 
 
 def neg(b: Builder, x: View) -> View:
-    """-x."""
+    """Compute -x."""
     return affine(b, x, scale=-1.0)
 
 
 def addcmul(b: Builder, x: Operand, y: Operand, z: Operand, *, value: float = 1) -> View:
-    """x + value * y * z."""
+    """Compute x + value * y * z."""
     if not isinstance(y, View) and not isinstance(z, View):
         raise NotLocal
     return add(b, x, mul(b, y, z), value)
 
 
 def glu(b: Builder, x: View, dim: int) -> View:
-    """The first half of a dimension, gated by the second."""
+    """Gate the first half of a dimension by the second."""
     half = x.shape[dim] // 2
     value, gate = (x.then(aten.narrow.default, dim, start, half) for start in (0, half))
     return mul(b, value, affine(b, gate, activation=Activation(kind=ActivationKind.SIGMOID)))
@@ -117,10 +117,10 @@ def _view(x: Operand) -> View:
 
 
 def _number(x: Operand) -> float:
-    """A number, or a tensor that has one value.
+    """Return a number, or the value of a tensor that has only one.
 
     Raises:
-        NotLocal: it has several.
+        NotLocal: the tensor has several values, or depends on the image.
     """
     if isinstance(x, View):
         raise NotLocal

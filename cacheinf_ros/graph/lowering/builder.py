@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Collects the operators of a graph while a program is translated."""
+"""Collect the operators of a graph while a program is translated."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class NotLocal(Exception):
 
 
 class Builder:
-    """The graph so far.
+    """The graph that was built so far.
 
     Attributes:
         node: name of the call that is being translated; operators are named after it.
-        shape: of that call's result.
+        shape: shape of that call's result.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class Builder:
         self.tensors: dict[str, TensorSpec] = {}
         self.node = ""
         self.shape: Shape = ()
-        self._maps: dict[tuple[str, Shape, bytes], View] = {}  # views that were made maps
+        self._maps: dict[tuple[str, Shape, bytes], View] = {}  # by source and elements: views that were made maps
         self._replays: dict[View, View] = {}  # views that a global operator completed
         self._results: set[str] = set()
-        self._others: dict[str, torch.dtype] = {}  # of tensors that are not of float32
+        self._others: dict[str, torch.dtype] = {}  # types of the tensors that are not of float32
 
     def declare(self, name: str, shape: Shape, dtype: torch.dtype = torch.float32) -> View:
-        """A new tensor."""
+        """Add a new tensor, and return a view of it."""
         spec = TensorSpec(name=name, shape=shape)
         self.tensors[name] = spec
         if dtype != torch.float32:
@@ -59,7 +59,7 @@ class Builder:
         return View.of(spec)
 
     def emit(self, kind: type[Operator], inputs: Sequence[View], shape: Shape, **fields: Any) -> View:
-        """Add an operator on whole tensors; its result."""
+        """Add an operator on whole tensors, and return its result."""
         assert all(view.is_whole for view in inputs)
         output = self.declare(self._new_name(), shape)
         names = tuple(view.source.name for view in inputs)
@@ -77,7 +77,7 @@ class Builder:
         shape: Shape,
         dtype: torch.dtype = torch.float32,
     ) -> View:
-        """Add a global operator; views among its arguments are completed first.
+        """Add a global operator, and return its result; views among its arguments are completed first.
 
         Args:
             label: the operator's ATen name.
@@ -99,15 +99,17 @@ class Builder:
         return output
 
     def is_float_map(self, view: View) -> bool:
-        """Whether the view's source is a feature map of float32."""
+        """Tell whether the view's source is a feature map of float32."""
         return view.source.is_map and view.source.name not in self._others
 
     def is_made_locally(self, view: View) -> bool:
-        """Whether the view's source is the input or made by a local operator."""
+        """Tell whether the view's source is the input or made by a local operator."""
         return not any(isinstance(o, Global) and o.output == view.source.name for o in self.operators)
 
     def feature_map(self, view: View) -> View:
-        """The view, of one image or vector, as a map that only local operators make; possibly as a vector's one pixel.
+        """Return the view, of one image or vector, as a map that only local operators make.
+
+        A vector may become a map of one pixel.
 
         Raises:
             NotLocal: there are no such operators.
@@ -118,10 +120,10 @@ class Builder:
             return self.feature_map(self.begun(view))
 
     def begun(self, view: View) -> View:
-        """The view with as many of its first moves as possible made by local operators.
+        """Return the view with as many of its first moves as possible made by local operators.
 
         Raises:
-            NotLocal: none can be, or all.
+            NotLocal: none of its first moves can be.
         """
         for count in range(len(view.moves) - 1, 0, -1):
             first = view.first(count)
@@ -134,7 +136,7 @@ class Builder:
         raise NotLocal
 
     def completed(self, view: View) -> View:
-        """The view as a whole tensor of its own shape, by a global operator where it must be."""
+        """Return the view as a whole tensor of its own shape, by a global operator where there is no other way."""
         if view.is_whole:
             return view
         try:
@@ -144,10 +146,10 @@ class Builder:
         return local if local.shape == view.shape else self._replayed(view)
 
     def image(self, view: View) -> View:
-        """The view [1, channels, height, width] as a map, by a global operator where it must be.
+        """Return the view [1, channels, height, width] as a map, by a global operator where there is no other way.
 
         Raises:
-            NotLocal: it is no map.
+            NotLocal: the view is no map.
         """
         if len(view.shape) != 4 or view.shape[0] != 1 or view.source.name in self._others:
             raise NotLocal
@@ -157,14 +159,14 @@ class Builder:
             return self._replayed(view)
 
     def select(self, source: View, channels: Sequence[int]) -> View:
-        """Channels of a whole map."""
+        """Select channels of a whole map."""
         if tuple(channels) == tuple(range(source.source.channels)):
             return source
         shape = (1, len(channels), *source.shape[2:])
         return self.emit(Select, (source,), shape, channels=tuple(int(c) for c in channels))
 
     def result(self, view: View) -> View:
-        """The view as a result of the model: what :meth:`completed` gives, or a map of one pixel made a vector."""
+        """Return the view as a result of the model: as :meth:`completed` does, or a map of one pixel made a vector."""
         try:
             local = self.feature_map(view)
         except NotLocal:
@@ -178,7 +180,7 @@ class Builder:
         return View.of(self.tensors[name])
 
     def _is_unseen(self, name: str) -> bool:
-        """Whether nobody cares which shape the tensor has: local operators do not."""
+        """Tell whether nobody cares which shape the tensor has: local operators do not."""
         made_here = any(o.output == name and not isinstance(o, Global) for o in self.operators)
         seen = any(isinstance(o, Global) and name in o.inputs for o in self.operators)
         return made_here and not seen and name not in self._results
@@ -220,7 +222,7 @@ class Builder:
         return self._maps[key]
 
     def _moved(self, source: View, index: torch.Tensor) -> View:
-        """The local operators that make a map from the index of its elements [channels, height, width]."""
+        """Add the local operators that make a map from the index of its elements [channels, height, width]."""
         size = source.source.size
         selection = as_selection(index, size)
         if selection is not None:
@@ -255,7 +257,7 @@ class Builder:
 
 
 def first_local(*attempts: Callable[[], Result]) -> Result:
-    """The result of the first attempt that is local.
+    """Return the result of the first attempt that is local.
 
     Raises:
         NotLocal: none is.

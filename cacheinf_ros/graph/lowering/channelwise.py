@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Functions of the channels of each pixel, whichever dimension has the channels: linear layers, norms, softmax."""
+"""Rules for functions of the channels of each pixel, whichever dimension has them: linear layers, norms, softmax."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pixels:
     Attributes:
         source: the map.
         layout: how the tensor is a map.
-        order: int64, where the tensor's pixels are in the source's; None: in the same order.
+        order: int64, index of each pixel of the tensor among the source's; None: both are in the same order.
     """
 
     source: View
@@ -52,7 +52,7 @@ class Pixels:
 
     @classmethod
     def _in_any_order(cls, b: Builder, x: View, layout: Layout) -> Pixels:
-        """Such as transposed images, or windows one after the other."""
+        """Read a tensor whose pixels are in any order, such as transposed images, or windows one after the other."""
         if not b.is_float_map(x):
             raise NotLocal
         index = x.index().movedim(layout.dim, 0).flatten(1)  # [channels, pixels]
@@ -64,11 +64,11 @@ class Pixels:
         return cls(source=source, layout=replace(layout, size=x.source.size), order=order)
 
     def shape(self, channels: int) -> Shape:
-        """What shape the function's result has."""
+        """Return the shape of a function's result with this number of channels."""
         return self.layout.map_shape(channels) if self.order is None else (1, channels, *self.source.source.size)
 
     def result(self, view: View) -> View:
-        """The function's result, read as the tensor was."""
+        """Return the function's result, viewed as the tensor was."""
         if self.order is None:
             return self.layout.from_map(view)
         pixels = view.reshaped((1, view.shape[1], self.source.source.pixels))
@@ -76,7 +76,10 @@ class Pixels:
 
 
 def linear(b: Builder, x: View, weight: torch.Tensor, bias: Any) -> View:
-    """aten.linear: a 1x1 convolution over the last dimension; of a flattened map one with a window of the whole map."""
+    """Lower aten.linear to a 1x1 convolution over the last dimension.
+
+    For a flattened map it is a convolution with a window of the whole map.
+    """
     if weight.dim() != 2:
         raise NotLocal
     try:
@@ -88,14 +91,14 @@ def linear(b: Builder, x: View, weight: torch.Tensor, bias: Any) -> View:
 
 
 def matmul(b: Builder, x: View, y: torch.Tensor) -> View:
-    """aten.mm and aten.matmul with a constant on the right, which must be a matrix."""
+    """Lower aten.mm and aten.matmul with a constant on the right, which must be a matrix."""
     if y.dim() != 2:
         raise NotLocal
     return linear(b, x, y.t(), None)
 
 
 def addmm(b: Builder, bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> View:
-    """aten.addmm with a constant matrix and a constant of each column."""
+    """Lower aten.addmm with a constant matrix and a constant for each column."""
     if not isinstance(x, View) or not isinstance(y, torch.Tensor) or not isinstance(bias, torch.Tensor):
         raise NotLocal
     if (beta, alpha) != (1, 1) or bias.numel() != y.shape[1]:
@@ -116,21 +119,21 @@ def batch_norm(b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance:
 def native_batch_norm(
     b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, _: float, epsilon: float
 ) -> View:
-    """aten._native_batch_norm_legit_no_training: the first result."""
+    """Lower the first result of aten._native_batch_norm_legit_no_training."""
     return batch_norm(b, x, weight, bias, mean, variance, epsilon)
 
 
 def norm_by_statistics(
     b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, own: bool, _: float, epsilon: float, *__: Any
 ) -> View:
-    """aten.batch_norm and aten.instance_norm, unless by the statistics of the image itself."""
+    """Lower aten.batch_norm and aten.instance_norm, unless they use the statistics of the image itself."""
     if own:
         raise NotLocal
     return batch_norm(b, x, weight, bias, mean, variance, epsilon)
 
 
 def layer_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, bias: Any, epsilon: float, *_: Any) -> View:
-    """aten.layer_norm over the last dimension."""
+    """Lower aten.layer_norm over the last dimension."""
     if len(shape) != 1:
         raise NotLocal
     channels = int(shape[0])
@@ -143,7 +146,7 @@ def layer_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, bias: Any
 
 
 def rms_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, epsilon: float | None) -> View:
-    """aten.rms_norm over the last dimension."""
+    """Lower aten.rms_norm over the last dimension."""
     if len(shape) != 1:
         raise NotLocal
     call = partial(_rms_norm, weight=weight, epsilon=epsilon)
@@ -151,7 +154,7 @@ def rms_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, epsilon: fl
 
 
 def softmax(log: bool) -> Callable[..., View]:
-    """aten.softmax and aten.log_softmax over any dimension that has the channels."""
+    """Return the rule for aten.softmax or aten.log_softmax over any dimension that has the channels."""
 
     def rule(b: Builder, x: View, dim: int, *_: Any) -> View:
         return _each_pixel(b, x, dim, ChannelSoftmax, {"log": log})
@@ -160,7 +163,7 @@ def softmax(log: bool) -> Callable[..., View]:
 
 
 def concat(b: Builder, parts: Sequence[Any], dim: int) -> View:
-    """aten.cat along the dimension that has the channels."""
+    """Lower aten.cat along the dimension that has the channels."""
     if not all(isinstance(part, View) for part in parts):
         raise NotLocal
     layouts = [Layout.of(part, dim) for part in parts]
@@ -172,7 +175,7 @@ def concat(b: Builder, parts: Sequence[Any], dim: int) -> View:
 
 
 def stack(b: Builder, parts: Sequence[Any], dim: int) -> View:
-    """aten.stack of maps: concatenated, and viewed with one more dimension."""
+    """Lower aten.stack of maps: they are concatenated, and viewed with one more dimension."""
     if not all(isinstance(part, View) for part in parts) or dim % (len(parts[0].shape) + 1) == 0:
         raise NotLocal
     maps = [b.feature_map(part) for part in parts]
@@ -182,17 +185,17 @@ def stack(b: Builder, parts: Sequence[Any], dim: int) -> View:
 
 
 def reduce_channels(b: Builder, x: View, dim: int, call: Callable[..., torch.Tensor]) -> View:
-    """A function of the channels that gives one: called with the tensor, ``dim`` and ``keepdim``."""
+    """Apply a function of the channels that gives one: called with the tensor, ``dim`` and ``keepdim``."""
     return _called(b, Pixels.of(b, x, dim), partial(call, dim=1, keepdim=True), 1)
 
 
 def mix_channels(b: Builder, x: View, dim: int, weights: torch.Tensor) -> View:
-    """A weighted sum of the channels: weights [channels]."""
+    """Compute a weighted sum of the channels, with weights [channels]."""
     return _mixed(b, x, dim, weights[None], None)
 
 
 def pad_channels(b: Builder, x: View, before: int, after: int, value: float) -> View:
-    """Constant channels around those of [..., channels, height, width]."""
+    """Add constant channels before and after those of [..., channels, height, width]."""
     weight = functional.pad(torch.eye(x.shape[-3]), (0, 0, before, after))
     bias = functional.pad(torch.zeros(x.shape[-3]), (before, after), value=value)
     return _mixed(b, x, len(x.shape) - 3, weight, bias)
@@ -202,9 +205,9 @@ def mean_of_neighbours(
     b: Builder, x: View, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
     count_padding: bool = True, divisor: int | None = None,
 ) -> View:  # fmt: skip
-    """aten.avg_pool3d over neighbouring channels of each pixel: what local response normalisation divides by.
+    """Lower aten.avg_pool3d over neighbouring channels of each pixel: local response norm divides by it.
 
-    So normalised, a pixel depends on no other one: nothing of a reusable region is lost (DeepCache's table 2 shrinks it
+    In that norm, a pixel depends on no other one: nothing of a reusable region is lost (DeepCache's table 2 shrinks it
     by the radius, as normalisation within a channel would; that is an average pooling here).
     """
     depth, *pixels = kernel
@@ -224,7 +227,7 @@ def _mixed(b: Builder, x: View, dim: int, weight: torch.Tensor, bias: Any) -> Vi
 
 
 def _of_whole_map(b: Builder, x: View, weight: torch.Tensor, bias: Any) -> View:
-    """The weights in the order of the map's elements, whatever the order of the flattened ones."""
+    """Convolve with the weights in the order of the map's elements, whatever the order of the flattened ones."""
     spec = x.source
     elements = torch.zeros(len(weight), spec.channels * spec.pixels, dtype=weight.dtype)
     elements.index_add_(1, x.index().flatten(), weight)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Convolutions, transposed ones too. Arguments are those of each operator's schema, in its order."""
+"""Rules for convolutions, transposed ones too, with the arguments of each operator's schema, in its order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cacheinf_ros.graph.window import Pair, Window
 
 
 def pair(value: int | Sequence[int]) -> Pair:
-    """One number for both axes, or one for each."""
+    """Return a number for each axis, from one number for both axes or one for each."""
     numbers = (value,) if isinstance(value, int) else tuple(int(n) for n in value)
     return (numbers[0], numbers[-1])
 
@@ -32,15 +32,15 @@ def emit_conv(
     groups: int = 1,
     shape: Shape | None = None,
 ) -> View:
-    """A convolution of a whole map; a missing bias is None.
+    """Add a convolution of a whole map; a missing bias is None.
 
     Args:
-        shape: of the result, where it is not [1, channels, height, width].
+        shape: shape of the result, where it is not [1, channels, height, width].
     """
     outputs = weight.shape[0]
     if bias is not None and bias.numel() not in (1, outputs):
         raise NotLocal
-    if bias is not None:  # one, as an ONNX Gemm may have, goes with every output
+    if bias is not None:  # a single value, as an ONNX Gemm may have, goes with every output
         bias = bias.reshape(-1).expand(outputs).contiguous()
     return b.emit(
         Conv,
@@ -54,7 +54,7 @@ def emit_conv(
 
 
 def conv2d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> View:
-    """aten.conv2d; padding may be 'same' or 'valid'."""
+    """Lower aten.conv2d; padding may be 'same' or 'valid'."""
     image = b.image(x)
     kernel, stride, dilation = pair(weight.shape[2:]), pair(stride), pair(dilation)
     added = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
@@ -75,7 +75,7 @@ def convolution(
     b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> View:  # fmt: skip
-    """aten.convolution: either kind."""
+    """Lower aten.convolution, plain or transposed."""
     if transposed:
         return conv_transpose2d(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv2d(b, x, weight, bias, stride, padding, dilation, groups)
@@ -114,16 +114,16 @@ class _Axis:
 
     @property
     def taps(self) -> int:
-        """The kernel of that union."""
+        """The kernel size of the union of the phases' windows."""
         return self.before - min(self.shifts) + 1
 
     @property
     def steps(self) -> int:
-        """Outputs of each phase."""
+        """The number of outputs of each phase."""
         return -(self.out_size // -self.stride)
 
     def spread(self) -> AxisTaps:
-        """The input with zeros in between and around, so that a plain window over it needs no padding."""
+        """Return taps that put zeros between and around the input, so that a plain window needs no padding."""
         reach = self.dilation * (self.kernel - 1)
         position = torch.arange(self.out_size + reach) - (reach - self.padding)
         at = position.div(self.stride, rounding_mode="floor")
@@ -142,9 +142,9 @@ def conv_transpose2d(
     groups: int,
     dilation: Any,
 ) -> View:
-    """One convolution that computes all stride * stride phases of the output side by side, which are then shuffled.
+    """Lower a transposed convolution to one that computes all stride * stride phases of the output side by side.
 
-    With unequal strides, a convolution over the input with zeros in between.
+    The phases are then shuffled. With unequal strides, it becomes a convolution over the input with zeros in between.
     """
     image = b.image(x)
     numbers = (pair(weight.shape[2:]), pair(stride), pair(padding), pair(output_padding), pair(dilation))
@@ -193,7 +193,7 @@ def _by_phases(b: Builder, image: View, weight: torch.Tensor, bias: Any, y: _Axi
 
 
 def _phase_kernels(weight: torch.Tensor, y: _Axis, x: _Axis) -> torch.Tensor:
-    """Each phase's weights at their places in the union of the windows."""
+    """Put each phase's weights at their places in the union of the windows."""
     kernels = torch.zeros(y.stride, x.stride, *weight.shape[:3], y.taps, x.taps)
     for i, (row_phase, row_shift) in enumerate(zip(y.phases, y.shifts, strict=True)):
         for j, (column_phase, column_shift) in enumerate(zip(x.phases, x.shifts, strict=True)):

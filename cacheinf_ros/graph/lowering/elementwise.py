@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Functions of single values, of one or of two tensors, whatever the order of their dimensions.
+"""Rules for functions of single values, of one or of two tensors, whatever the order of their dimensions.
 
 Moving elements and computing each on its own commute. So a function of a view is computed on its source and viewed in
 the same way; only where that would compute more than is shown, or where two tensors are viewed in different ways, are
@@ -48,7 +48,7 @@ def affine(
     shift: Constant | None = None,
     activation: Activation = LINEAR,
 ) -> View:
-    """activation(x * scale + shift), where constants broadcast as torch does.
+    """Compute activation(x * scale + shift), where constants broadcast as in torch.
 
     Raises:
         NotLocal: there is no such map, or the constants differ from pixel to pixel.
@@ -64,7 +64,7 @@ def affine(
 
 
 def pointwise(b: Builder, x: View, call: Callable[..., torch.Tensor], *arguments: Any) -> View:
-    """call(x, *arguments), a function of single values that has no operator of its own."""
+    """Compute call(x, *arguments), a function of single values that has no operator of its own."""
     x = commuting(b, x)
     source = View.of(x.source)
     all_arguments = (TensorRef(source.source.name), *arguments)
@@ -72,10 +72,10 @@ def pointwise(b: Builder, x: View, call: Callable[..., torch.Tensor], *arguments
 
 
 def combine(b: Builder, x: View, y: View, how: Combine) -> View:
-    """The two combined, broadcast as torch does.
+    """Combine two views, broadcast as in torch.
 
     Raises:
-        NotLocal: they are no maps with the same order of dimensions.
+        NotLocal: the views are no maps with the same order of dimensions.
     """
     if x.moves_like(y) and all(b.is_float_map(v) and v.numel >= torch.Size(v.source.shape).numel() for v in (x, y)):
         sources = View.of(x.source), View.of(y.source)
@@ -93,13 +93,13 @@ def combine(b: Builder, x: View, y: View, how: Combine) -> View:
 
 
 def channel_vector(x: View, constant: torch.Tensor) -> torch.Tensor:
-    """The constant that goes with each channel of the view's source: [channels].
+    """Return the constant that goes with each channel of the view's source: [channels].
 
     Args:
-        constant: broadcasts to the view.
+        constant: tensor that broadcasts to the view.
 
     Raises:
-        NotLocal: it differs from pixel to pixel.
+        NotLocal: the constant differs from pixel to pixel.
     """
     channels = x.source.channels
     if constant.numel() == 1:
@@ -124,13 +124,13 @@ def _broadcast(x: View, *constants: Constant | None) -> View:
 
 
 def _layouts(x: View) -> Iterator[Layout]:
-    """Dimensions that may be the channels: as torch orders them, then the last."""
+    """Return layouts by the dimensions that may be the channels: as torch orders them, then the last."""
     dims = (1, len(x.shape) - 1) if len(x.shape) > 1 else ()
     return (Layout.of(x, dim) for dim in dict.fromkeys(dims))
 
 
 def _operand(b: Builder, layout: Layout, x: View, _: View) -> View:
-    """A map with the layout's channels, and with all its pixels or with one."""
+    """Return an operand as a map with the layout's channels, and with all its pixels or with one."""
     channels = layout.shape[layout.dim]
     if x.numel == x.shape[layout.dim]:
         pixel = b.feature_map(x.reshaped((1, x.numel, 1, 1)))
@@ -144,7 +144,10 @@ def _operand(b: Builder, layout: Layout, x: View, _: View) -> View:
 
 
 def _completed_operand(b: Builder, layout: Layout, x: View, other: View) -> View:
-    """The other operand, completed by a global operator where it is a map that local operators made."""
+    """Return an operand as a map, by a global operator where local ones cannot make it.
+
+    Raises NotLocal where it is a map already that a global operator made.
+    """
     try:
         operand = _operand(b, layout, x, other)
     except NotLocal:
@@ -167,7 +170,7 @@ def _combined(b: Builder, layout: Layout, x: View, y: View, how: Combine) -> Vie
 
 
 def _filling(b: Builder, x: View, shape: Shape) -> View:
-    """A map of one pixel as a map of that shape; any other as it is."""
+    """Return a map of one pixel as a map of that shape; any other as it is."""
     size = (shape[2], shape[3]) if len(shape) == 4 else (1, 1)
     if x.source.size == size:
         return x

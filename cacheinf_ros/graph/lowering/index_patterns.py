@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a view amounts to: which channels and pixels of a map it shows, read from where its elements come from."""
+"""Recognise which channels and pixels of a map a view shows, by where its elements come from."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LARGEST_FACTOR = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """out[c, y, x] = in[channels[c], rows[y], columns[x]]; all int64."""
+    """Selected channels and pixels, int64: out[c, y, x] = in[channels[c], rows[y], columns[x]]."""
 
     channels: torch.Tensor
     rows: torch.Tensor
     columns: torch.Tensor
 
     def keeps_pixels(self, size: Pair) -> bool:
-        """Whether it has all pixels of the map, in place."""
+        """Tell whether the selection has all pixels of the map, in place."""
         return torch.equal(self.rows, torch.arange(size[0])) and torch.equal(self.columns, torch.arange(size[1]))
 
 
@@ -32,7 +32,7 @@ class Shuffle:
     """Pixel shuffle of a selection.
 
     Attributes:
-        phase_major: as of the operator.
+        phase_major: order of the channels, as of the operator.
     """
 
     selection: Selection
@@ -45,8 +45,8 @@ class Part:
     """Some channels of a view.
 
     Attributes:
-        positions: int64, which.
-        selection: what they are.
+        positions: int64, numbers of these channels.
+        selection: what these channels show.
     """
 
     positions: torch.Tensor
@@ -54,7 +54,7 @@ class Part:
 
 
 def as_selection(index: torch.Tensor, size: Pair) -> Selection | None:
-    """The view as a selection.
+    """Return the view as a selection; None where it is none.
 
     Args:
         index: int64 [channels, height, width], the positions in the flattened map.
@@ -68,7 +68,7 @@ def as_selection(index: torch.Tensor, size: Pair) -> Selection | None:
 
 
 def as_shuffle(index: torch.Tensor, size: Pair) -> Shuffle | None:
-    """The view as a pixel shuffle of a selection; arguments as of :func:`as_selection`."""
+    """Return the view as a pixel shuffle of a selection, or None; arguments are those of :func:`as_selection`."""
     count, height, width = index.shape
     for factor in range(2, min(_LARGEST_FACTOR, gcd(height, width)) + 1):
         if height % factor or width % factor:
@@ -81,7 +81,7 @@ def as_shuffle(index: torch.Tensor, size: Pair) -> Shuffle | None:
 
 
 def _ordered(selection: Selection, factor: int) -> Shuffle:
-    """In torch's order of channels, where that makes them those of the map."""
+    """Order channels as torch does, where that makes them those of the map."""
     torch_order = selection.channels.view(factor * factor, -1).t().flatten()
     if torch.equal(torch_order, torch.arange(len(torch_order))):
         selection = Selection(channels=torch_order, rows=selection.rows, columns=selection.columns)
@@ -90,7 +90,7 @@ def _ordered(selection: Selection, factor: int) -> Shuffle:
 
 
 def as_parts(index: torch.Tensor, size: Pair) -> list[Part] | None:
-    """The view as selections side by side, each of the channels that show the same pixels (pixel unshuffle)."""
+    """Return the view as selections side by side, each of channels with the same pixels (pixel unshuffle); or None."""
     factor = size[0] // index.shape[1]
     if not 2 <= factor <= _LARGEST_FACTOR or (size[0] // factor, size[1] // factor) != index.shape[1:]:
         return None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Calls that are as accurate as in the network only on maps whose channels lie one after the other in memory."""
+"""Calls that are as accurate as in the network only where a map's channels lie one after the other in memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PLANAR = {aten.group_norm.default, aten.native_group_norm.default}
 
 @dataclass(frozen=True, slots=True)
 class Planar:
-    """A call whose first argument is brought into that order first; the graph's maps are in the other one."""
+    """A call that first makes each channel of its first argument lie together; in the graph, pixels do."""
 
     target: Callable[..., Any]
 
     def __call__(self, x: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
-        """What the target returns."""
+        """Call the target with a contiguous first argument, and return its result."""
         return self.target(x.contiguous(), *arguments, **keywords)

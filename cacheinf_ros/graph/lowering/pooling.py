@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pooling of ATen. Arguments are those of each operator's schema, in its order."""
+"""Rules for pooling, with the arguments of each operator's schema, in its order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cacheinf_ros.graph.window import Pair, Window
 def max_pool2d(
     b: Builder, x: View, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> View:
-    """aten.max_pool2d, and the first result of the form with indices."""
+    """Lower aten.max_pool2d, and the first result of the form with indices."""
     image = b.image(x)
     kernel = pair(kernel)
     window = _window(
@@ -36,7 +36,7 @@ def avg_pool2d(
     count_padding: bool = True,
     divisor: int | None = None,
 ) -> View:
-    """aten.avg_pool2d. Another divisor is a scale where every window lies inside the padded image."""
+    """Lower aten.avg_pool2d; another divisor is a scale where every window lies inside the padded image."""
     image = b.image(x)
     kernel = pair(kernel)
     window = _window(image.source.size, kernel, pair(stride) if stride else kernel, pair(padding), (1, 1), ceil_mode)
@@ -49,7 +49,7 @@ def avg_pool2d(
 
 
 def adaptive_avg_pool2d(b: Builder, x: View, size: Any) -> View:
-    """The mean of all pixels, of windows of one size, or of windows that differ and may overlap."""
+    """Take the mean of all pixels, of windows of one size, or of windows that differ and may overlap."""
     image, size = b.image(x), pair(size)
     if size == image.source.size:
         return image.reshaped(b.shape)
@@ -63,7 +63,7 @@ def adaptive_avg_pool2d(b: Builder, x: View, size: Any) -> View:
 
 
 def adaptive_max_pool2d(b: Builder, x: View, size: Any) -> View:
-    """Pool windows of one size; the first result."""
+    """Pool windows of one size by their maximum; only the first result is computed."""
     image = b.image(x)
     window = _even_window(image.source.size, pair(size))
     if window is None:
@@ -72,7 +72,7 @@ def adaptive_max_pool2d(b: Builder, x: View, size: Any) -> View:
 
 
 def maximum_of_all(b: Builder, image: View) -> View:
-    """The maximum over all pixels of a whole map."""
+    """Compute the maximum over all pixels of a whole map."""
     window = _even_window(image.source.size, (1, 1))
     assert window is not None
     return _pool(b, image, window)
@@ -85,7 +85,7 @@ def _pool(b: Builder, image: View, window: Window, **fields: Any) -> View:
 
 
 def _even_window(in_size: Pair, out_size: Pair) -> Window | None:
-    """The window of adaptive pooling, where all are alike and do not overlap."""
+    """Return the window of adaptive pooling where all are alike and do not overlap; otherwise None."""
     if in_size[0] % out_size[0] or in_size[1] % out_size[1]:
         return None
     kernel = (in_size[0] // out_size[0], in_size[1] // out_size[1])
@@ -100,12 +100,12 @@ def _window(in_size: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: 
 
 
 def _out_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """As torch counts: with ceil_mode the last window must begin inside the image or the padding before it."""
+    """Count outputs as torch does: with ceil_mode the last window must begin inside the image or the padding before."""
     room = size + 2 * padding - dilation * (kernel - 1) - 1
     count = -(room // -stride) + 1 if ceil_mode else room // stride + 1
     return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count
 
 
 def _end(window: Window, axis: int) -> int:
-    """One past the last pixel that the last window reaches."""
+    """Return one past the last pixel that the last window reaches."""
     return (window.out_size[axis] - 1) * window.stride[axis] - window.padding[axis] + window.kernel[axis]

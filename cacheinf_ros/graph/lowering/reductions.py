@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Reductions of ATen: over channels, over all pixels, or along one axis of the image."""
+"""Rules for reductions: over channels, over all pixels, or along one axis of the image."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Dims:
 
     @property
     def only(self) -> int:
-        """The reduced dimension.
+        """The reduced dimension, where there is only one.
 
         Raises:
             NotLocal: there are several.
@@ -52,17 +52,17 @@ class _Dims:
 
 
 def mean(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
-    """aten.mean.dim."""
+    """Lower aten.mean.dim."""
     return _averaged(b, x, _Dims.of(x, dims), keep, as_sum=False)
 
 
 def total(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
-    """aten.sum.dim_IntList."""
+    """Lower aten.sum.dim_IntList."""
     return _averaged(b, x, _Dims.of(x, dims), keep, as_sum=True)
 
 
 def largest(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
-    """aten.amax, and the first result of aten.max.dim."""
+    """Lower aten.amax, and the first result of aten.max.dim."""
     chosen = _Dims.of(x, dims)
     result = first_local(
         lambda: reduce_channels(b, x, chosen.only, torch.amax),
@@ -72,12 +72,12 @@ def largest(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
 
 
 def smallest(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
-    """aten.amin, and the first result of aten.min.dim."""
+    """Lower aten.amin, and the first result of aten.min.dim."""
     return affine(b, largest(b, affine(b, x, scale=-1.0), dims, keep), scale=-1.0)
 
 
 def over_channels(call: Callable[..., torch.Tensor]) -> Callable[..., View]:
-    """A rule (x, dims, keep) for any other function that reduces one dimension, which must have the channels."""
+    """Return a rule (x, dims, keep) for any other function that reduces one dimension, which must have the channels."""
 
     def rule(b: Builder, x: View, dims: Any, keep: bool = False) -> View:
         chosen = _Dims.of(x, dims)
@@ -87,17 +87,17 @@ def over_channels(call: Callable[..., torch.Tensor]) -> Callable[..., View]:
 
 
 def vector_norm(b: Builder, x: View, order: float = 2, dims: Any = None, keep: bool = False) -> View:
-    """aten.linalg_vector_norm."""
+    """Lower aten.linalg_vector_norm."""
     return over_channels(partial(torch.linalg.vector_norm, ord=order))(b, x, dims, keep)
 
 
 def norm(b: Builder, x: View, order: float | None, dims: Any, keep: bool = False) -> View:
-    """aten.norm.ScalarOpt_dim."""
+    """Lower aten.norm.ScalarOpt_dim."""
     return vector_norm(b, x, 2 if order is None else order, dims, keep)
 
 
 def variance(call: Callable[..., torch.Tensor]) -> Callable[..., View]:
-    """aten.var and aten.std."""
+    """Return the rule for aten.var or aten.std."""
 
     def rule(b: Builder, x: View, dims: Any = None, *, correction: float | None = None, keepdim: bool = False) -> View:
         return over_channels(partial(call, correction=1 if correction is None else correction))(b, x, dims, keepdim)
@@ -106,7 +106,7 @@ def variance(call: Callable[..., torch.Tensor]) -> Callable[..., View]:
 
 
 def variance_unbiased(call: Callable[..., torch.Tensor]) -> Callable[..., View]:
-    """Their older form."""
+    """Return the rule for the older form of aten.var or aten.std, with ``unbiased`` for ``correction``."""
     rule = variance(call)
     return lambda b, x, dims, unbiased=True, keep=False: rule(b, x, dims, correction=float(unbiased), keepdim=keep)
 
@@ -123,7 +123,7 @@ def _averaged(b: Builder, x: View, dims: _Dims, keep: bool, *, as_sum: bool) -> 
 
 
 def _along_axis(b: Builder, x: View, dim: int, weight: float) -> View:
-    """A resampling to one pixel along one axis of the image."""
+    """Reduce one axis of the image by resampling it to one pixel."""
     if len(x.shape) != 4 or dim not in (2, 3):
         raise NotLocal
     image = b.feature_map(x)
@@ -142,7 +142,7 @@ def _over_pixels(b: Builder, x: View, dims: _Dims, shape: Shape, scale: float) -
 
 
 def _image(b: Builder, x: View, dims: _Dims) -> View:
-    """The map whose channels are the only dimension that stays."""
+    """Return the map whose channels are the only dimension that stays."""
     left = [dim for dim in dims.kept if x.shape[dim] != 1] or list(dims.kept[-1:])
     if len(left) != 1:
         raise NotLocal

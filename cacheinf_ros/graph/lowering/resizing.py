@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Resizing and padding of ATen. Arguments are those of each operator's schema, in its order."""
+"""Rules for resizing and padding, with the arguments of each operator's schema, in its order."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Resize = Callable[..., torch.Tensor]
 
 
 def resize(call: Resize, *, by_axis: bool) -> Callable[..., View]:
-    """A rule for a function that resizes.
+    """Return the rule for a function that resizes.
 
     Args:
-        call: the form (image, size, [align_corners,] factor_y, factor_x).
+        call: the function in the form (image, size, [align_corners,] factor_y, factor_x).
         by_axis: whether the rule is for that form itself, otherwise for the one that takes both factors as a list.
     """
 
@@ -39,7 +39,7 @@ def resize(call: Resize, *, by_axis: bool) -> Callable[..., View]:
 def _resized(
     b: Builder, x: View, call: Resize, corners: tuple[bool, ...], factor_y: float | None, factor_x: float | None
 ) -> View:
-    """Along one axis after the other, which is the same: these functions are separable."""
+    """Resize along one axis after the other, which gives the same: these functions are separable."""
     if x.numel == x.shape[1]:  # one pixel stays what it is
         return x.expanded(b.shape)
     image = b.image(x)
@@ -54,7 +54,7 @@ def _taps(call: Resize, corners: tuple[bool, ...], in_size: int, out_size: int, 
 
 
 def pad(b: Builder, x: View, amounts: Any, mode: str = "constant", value: float | None = None) -> View:
-    """aten.pad of height and width, in any mode, or of channels by a constant; negative amounts crop."""
+    """Lower aten.pad of height and width, in any mode, or of channels by a constant; negative amounts crop."""
     if not any(amounts):
         return x
     if any(amounts[4:]):
@@ -71,12 +71,12 @@ def pad(b: Builder, x: View, amounts: Any, mode: str = "constant", value: float 
 
 
 def constant_pad(b: Builder, x: View, amounts: Any, value: float) -> View:
-    """aten.constant_pad_nd."""
+    """Lower aten.constant_pad_nd."""
     return pad(b, x, amounts, "constant", value)
 
 
 def pad_in_mode(mode: str) -> Callable[[Builder, View, Any], View]:
-    """aten.reflection_pad2d and its like."""
+    """Return the rule for aten.reflection_pad2d and its like, by the mode of aten.pad."""
     return lambda b, x, amounts: pad(b, x, amounts, mode)
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which function translates which ATen operator into local ones."""
+"""Assign to ATen operators the functions that translate them into local ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cacheinf_ros.graph.lowering.view import View
 aten = torch.ops.aten
 
 Rule = Callable[..., View]
-"""(builder, *arguments of the operator's schema, **those that have keywords) -> result; raises NotLocal."""
+"""A function (builder, *arguments of the schema, **those with keywords) -> result, which may raise NotLocal."""
 
 _FUNCTIONS = (
     aten.abs, aten.atan, aten.ceil, aten.cos, aten.erf, aten.exp, aten.expm1, aten.floor, aten.log, aten.log10,
@@ -143,7 +143,7 @@ _REDUCTIONS: dict[Any, Rule] = {
     aten.var.dim: reductions.variance_unbiased(torch.var),
 }
 
-# What depends on the image may be any of their arguments; of all others only the first.
+# Operators of which any argument may depend on the image; of all others only the first may.
 OF_SEVERAL = frozenset({*_ARITHMETIC, aten.addmm.default, aten.cat.default, aten.stack.default})
 
 RULES: Mapping[Any, Rule] = MappingProxyType(

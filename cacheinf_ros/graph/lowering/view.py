@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pure views: what only moves the elements of a tensor is no operator, but a way to read the tensor."""
+"""Views: a call that only moves the elements of a tensor is no operator, but a way to read the tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 Shape = tuple[int, ...]
 
-# They keep the order of the elements; those of a tensor whose channels lie together cannot always be viewed so.
+# These keep the order of the elements; a channels_last tensor cannot always be viewed in that way.
 _RESHAPES = {
     aten._unsafe_view.default, aten.flatten.using_ints, aten.reshape.default, aten.squeeze.default, aten.squeeze.dim,
     aten.squeeze.dims, aten.unflatten.int, aten.unsqueeze.default, aten.view.default,
@@ -32,9 +32,9 @@ class Move:
     """A call that moves, repeats or drops elements of its first argument and computes nothing.
 
     Attributes:
-        arguments: after the tensor.
-        item: which of several results; None of a call with one.
-        shape: of the result.
+        arguments: arguments after the tensor.
+        item: which of several results is taken; None where the call has one.
+        shape: shape of the result.
     """
 
     target: Callable[..., Any]
@@ -49,7 +49,7 @@ class Move:
         return result if self.item is None else result[self.item]
 
     def is_like(self, other: Move) -> bool:
-        """Whether both surely do the same."""
+        """Tell whether both moves surely do the same."""
         if self.target is not other.target or self.item != other.item or self.shape != other.shape:
             return False
         try:
@@ -60,12 +60,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Moves one after another: the call of a global operator."""
+    """Moves one after another, as the call of a global operator."""
 
     moves: tuple[Move, ...]
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Move the elements of a tensor."""
+        """Make all moves of a tensor's elements."""
         for move in self.moves:
             x = move(x)
         return x
@@ -83,12 +83,12 @@ class View:
 
     @classmethod
     def of(cls, source: TensorSpec) -> View:
-        """The tensor as it is."""
+        """Return the view of a tensor as it is."""
         return cls(source=source)
 
     @property
     def shape(self) -> Shape:
-        """What shape the moves lead to."""
+        """The shape that the moves lead to."""
         return self.moves[-1].shape if self.moves else self.source.shape
 
     @property
@@ -98,11 +98,11 @@ class View:
 
     @property
     def numel(self) -> int:
-        """Elements of the view."""
+        """The number of elements of the view."""
         return prod(self.shape)
 
     def then(self, target: Callable[..., Any], *arguments: Any, item: int | None = None, **keywords: Any) -> View:
-        """Make one more move."""
+        """Return the view with one more move."""
         move = Move(target=target, arguments=arguments, keywords=keywords, item=item)
         shape = tuple(move(torch.empty(self.shape, device="meta")).shape)
         if target in _RESHAPES:
@@ -121,7 +121,7 @@ class View:
         return replace(self, moves=(*self.moves, Move(target=aten.reshape.default, arguments=(shape,), shape=shape)))
 
     def permuted(self, order: Sequence[int]) -> View:
-        """Dimension i is dimension order[i]."""
+        """Permute dimensions: dimension i of the result is dimension order[i] of the view."""
         if self.moves and self.moves[-1].target is aten.permute.default:
             earlier = self.moves[-1].arguments[0]
             return replace(self, moves=self.moves[:-1]).permuted([earlier[dim] for dim in order])
@@ -133,24 +133,24 @@ class View:
         )
 
     def expanded(self, shape: Shape) -> View:
-        """Broadcast."""
+        """Broadcast the view to a shape."""
         return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)
 
     def first(self, count: int) -> View:
-        """Make only the first moves."""
+        """Return the view with only the first moves."""
         return replace(self, moves=self.moves[:count])
 
     def on(self, source: View) -> View:
-        """Move another tensor of the same shape in the same way."""
+        """Return a view that moves another tensor of the same shape in the same way."""
         assert source.is_whole and source.shape == self.source.shape
         return replace(self, source=source.source)
 
     def index(self) -> torch.Tensor:
-        """int64, in the view's shape: where in the flattened source each element comes from."""
+        """Return where in the flattened source each element comes from, int64 in the view's shape."""
         return Replay(self.moves)(torch.arange(prod(self.source.shape)).view(self.source.shape))
 
     def moves_like(self, other: View) -> bool:
-        """Whether both read sources of one shape in the same way."""
+        """Tell whether both read sources of one shape in the same way."""
         if self.source.shape != other.source.shape or self.shape != other.shape:
             return False
         alike = len(self.moves) == len(other.moves) and all(map(Move.is_like, self.moves, other.moves))
@@ -162,8 +162,8 @@ class Layout:
     """How a tensor of any shape is a feature map: one dimension has the channels, all others together the pixels.
 
     Attributes:
-        shape: of the tensor.
-        dim: of the channels.
+        shape: shape of the tensor.
+        dim: dimension of the channels.
         size: (height, width) of the map.
     """
 
@@ -191,24 +191,24 @@ class Layout:
         return self.dim == 1 and self.shape[0] == 1 and len(self.shape) in (2, 4)
 
     def map_shape(self, channels: int) -> Shape:
-        """What shape the map has."""
+        """Return the shape of the map with this number of channels."""
         if self.is_plain:
             return (1, channels, *self.shape[2:])
         return (1, channels, *self.size)
 
     def to_map(self, view: View) -> View:
-        """A view with this layout, read as a map."""
+        """Read a view with this layout as a map."""
         return view.permuted(self._order).reshaped(self.map_shape(view.shape[self.dim]))
 
     def from_map(self, view: View) -> View:
-        """[1, channels, ...] with the pixels of a map, read as a tensor with this layout and any number of channels."""
+        """Read a map [1, channels, ...] as a tensor with this layout, with any number of channels."""
         order = self._order
         shape = tuple(view.shape[1] if dim == self.dim else self.shape[dim] for dim in order)
         return view.reshaped(shape).permuted([order.index(dim) for dim in range(len(order))])
 
     @property
     def _order(self) -> list[int]:
-        """The channels before the pixels."""
+        """The dimensions in the order in which the channels come before the pixels."""
         others = [dim for dim in range(len(self.shape)) if dim != self.dim]
         first = 1 if self.dim and self.shape[0] == 1 else 0
         return [*others[:first], self.dim, *others[first:]]

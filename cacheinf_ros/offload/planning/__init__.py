@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who computes what, when a robot and a server share the work."""
+"""Planning of partitions: which rows a robot and a server each compute when they share a frame."""
 
 from cacheinf_ros.offload.planning.asking import Asking
 from cacheinf_ros.offload.planning.contention import Contention

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How far a change of the picture spreads: which share of each tensor one frame makes necessary to compute.
+"""How far a change of the picture spreads: the share of each tensor that has to be computed for one frame.
 
-An output is to be computed where its receptive field meets a changed pixel. Receptive fields are nearly square, so that
-this is so within a chessboard distance of the changed pixels that is the same for all of a tensor: one distance
-transform of the picture tells the shares of all tensors.
+An output pixel has to be computed where its receptive field meets a changed pixel. Receptive fields are nearly square,
+so that this holds within a chessboard distance of the changed pixels that is the same for all pixels of a tensor: one
+distance transform of the picture gives the shares of all tensors.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from cacheinf_ros.engine.rematerialisation import RegionModel, Regions
 
 Numbers = NDArray[np.float64]
 
-_CELLS = 20_000  # of the picture, at most: more tell nothing that matters
+_CELLS = 20_000  # the largest number of cells into which the picture is divided: more add nothing that matters
 _EVERYWHERE = np.inf
 
 
 class Activity:
-    """Predicts which share of each of one network's tensors a frame computes.
+    """Predicts the share of each of a network's tensors that is computed for a frame.
 
     Attributes:
         size: (height, width) of the input.
-        reach: float64 [tensors], pixels of the input; infinite where any change reaches everything, negative where none
-            reaches anything. Tensor 0 is the input.
+        reach: float64 [tensors]: how far a change of the input spreads, in pixels of the input; infinite where any
+            change reaches everything, negative where none reaches anything. Tensor 0 is the input.
     """
 
     def __init__(self, plan: Plan, sets: dict[int, ActiveSet]) -> None:
-        """``sets``: of a plan, by the tensors' numbers, without the input's."""
+        """Prepare; ``sets`` are the active sets of a plan by the tensors' numbers, without the input's."""
         self.size = plan.input.size
         height, width = self.size
         self._side = 1
@@ -45,7 +45,7 @@ class Activity:
             self.reach[tensor] = _reach(regions[active], active.size, self.size)
 
     def shares(self, mask: Mask) -> Numbers:
-        """float64 [tensors]: share of the pixels whose receptive field meets the mask.
+        """Return, float64 [tensors], the share of the pixels whose receptive field meets the mask.
 
         Args:
             mask: uint8, 1 where the input has changed, at the input's size or a smaller one.
@@ -61,7 +61,10 @@ class Activity:
 
 
 def _reach(seen: Regions, size: tuple[int, int], input_size: tuple[int, int]) -> float:
-    """From where one pixel of the input is seen; by the axis along which that does not end at the border."""
+    """Return the distance within which one pixel of the input changes a tensor, in pixels of the input.
+
+    It is measured along the axes in which the change does not reach the border of the tensor.
+    """
     if not seen.count[0]:
         return -1.0
     found = []

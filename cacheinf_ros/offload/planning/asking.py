@@ -1,20 +1,21 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When the scheduler is asked about a frame, and whether what it chooses is waited for."""
+"""Decides when the scheduler is asked about a frame, and whether the server's rows are waited for."""
 
 from __future__ import annotations
 
 from cacheinf_ros.offload.planning.planner import Choice
 
-_BY_FAR = 1.3  # times what alone takes: anything else
-_CALM, _MOST_SKIPPED = 10, 9  # answers in a row of which that was so, for each frame that is not asked about; at most
-_MOST_UNAWAITED = 3  # frames in a row
+_BY_FAR = 1.3  # alone is best by far where every other way takes at least this many times as long
+_CALM, _MOST_SKIPPED = 10, 9  # one more frame is skipped for each 10 such answers in a row, up to 9 frames
+_MOST_UNAWAITED = 3  # frames in a row that are not waited for
 
 
 class Asking:
-    """Keeps what sharing costs a robot that computes alone small. For one thread at a time.
+    """Limits what sharing costs a robot that computes alone; for one thread at a time.
 
-    To ask takes about a millisecond: not for each frame where alone has long been best by far. And a frame for which
-    the server lacks so much that it would end later than alone is computed here as well: the next one is shared.
+    Asking takes about a millisecond, so that not every frame is asked about where computing alone has long been best by
+    far. And a frame for which the server lacks so much that it would end later than alone is computed here as well: the
+    next frame is shared.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,7 @@ class Asking:
         self._epoch = -1
 
     def skips(self) -> bool:
-        """Whether the next frame is computed alone without asking."""
+        """Tell whether the next frame is computed alone without asking."""
         if self._left == 0:
             return False
         self._left -= 1
@@ -35,12 +36,14 @@ class Asking:
         return 1 + self._skipped
 
     def awaits(self, choice: Choice, epoch: int) -> bool:
-        """Take note of an answer; whether rows of the server are waited for.
+        """Take note of the scheduler's answer, and return whether rows of the server are waited for.
 
-        Where it lacks as much again and again, as of a picture that moves a lot, every fourth such frame is.
+        Where the server lacks as much again and again, as with a camera that moves a lot, every fourth such frame
+        waits.
 
         Args:
-            epoch: of the session; with a new one the server has nothing.
+            choice: the scheduler's answer.
+            epoch: the epoch of the session; with a new one the server has nothing.
         """
         is_calm = choice.partition is None and choice.lead >= _BY_FAR
         self._calm = self._calm + 1 if is_calm else 0

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How much of a processor this process gets: profiles are of the fastest of a few runs, and do not show it."""
+"""How much of a processor this process gets.
+
+Profiles are measured from the fastest of a few runs, and do not show it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ _MOST = 20.0
 
 
 class Contention:
-    """Measures the thread that uses it as a context manager; what it does there should be to compute.
+    """Measures the thread that uses it as a context manager, which should do nothing but compute meanwhile.
 
     Attributes:
-        slowdown: how many times longer that took than on a processor of its own.
+        slowdown: how many times longer the block took than on a processor of its own.
     """
 
     slowdown = 1.0

@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The best place to cut a network in two by layers: DADS ("Dynamic Adaptive DNN Surgery for Inference Acceleration on
-the Edge", Hu et al. 2019, section IV: a minimum cut finds the partition with the least latency of one frame).
+"""The best place to cut a network in two by layers.
 
-Everything before the cut is computed by the robot, everything behind it by the server.
+This is DADS ("Dynamic Adaptive DNN Surgery for Inference Acceleration on the Edge", Hu et al. 2019, section IV): a
+minimum cut finds the partition with the least latency of one frame. Everything before the cut is computed by the robot,
+everything behind it by the server.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from cacheinf_ros.offload.planning.partition_costs import at_share
 from cacheinf_ros.offload.planning.timeline import Conditions, transfer_bytes
 from cacheinf_ros.offload.planning.workload import Integers, Workload
 
-_NEVER = 2**30  # microseconds: an edge that is not cut
-_MOST = 2**22  # microseconds: what one edge costs at most, so that no sum exceeds 31 bits
+_NEVER = 2**30  # microseconds: the capacity of an edge that must not be cut
+_MOST = 2**22  # microseconds: the most that any other edge costs, so that no sum exceeds 31 bits
 
 
 def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
-    """The cut as rows at the robot, int64 [operators].
+    """Return the best cut as rows at the robot, int64 [operators].
 
-    Minimises what all operators take where they are, plus what crosses. A tensor crosses once, however many operators
-    read it.
+    It minimises what all operators take where they are computed, plus what crosses the link. A tensor crosses once,
+    however many operators read it.
     """
     operators = len(workload.names)
     robot, server = operators * 2 + 1, operators * 2 + 2  # nodes; operator i is i, its transferred output operators + i
-    image = operators * 2  # as it crosses
+    image = operators * 2  # the node of the image that is sent to the server
     robot_ms = at_share(conditions.robot_ms, conditions.active_robot[1:])
     server_ms = at_share(conditions.server_ms, conditions.active_server[1:])
     rate = conditions.link.bytes_per_ms
@@ -57,7 +58,7 @@ def _parents(workload: Workload, operator: int) -> set[int]:
 
 
 def _side_of_source(edges: list[tuple[int, int, float]], source: int, sink: int) -> Integers:
-    """The nodes on the source's side of a minimum cut; edges are (from, to, milliseconds), added up."""
+    """Return the nodes on the source's side of a minimum cut; edges are (from, to, milliseconds), and add up."""
     merged: dict[tuple[int, int], int] = {}
     for start, end, cost in edges:
         capacity = _NEVER if np.isinf(cost) else min(_MOST, round(1e3 * cost))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What two machines and the link between them take for a network's operators."""
+"""The times that a network's operators take on two machines, and that data takes on the link between them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cacheinf_ros.offload.planning.workload import Numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The way between robot and server, each direction for itself (full duplex).
+    """The link between robot and server, with separate directions (full duplex).
 
     Attributes:
         mbit_s: 10**6 bits per second in each direction.
-        delay_ms: from the sender to the receiver, of the smallest message.
+        delay_ms: the time that the smallest message takes from sender to receiver.
     """
 
     mbit_s: float
@@ -29,15 +29,15 @@ class Link:
 
     @property
     def bytes_per_ms(self) -> float:
-        """How much payload crosses."""
+        """How many bytes of payload cross per millisecond."""
         return self.mbit_s * 125.0
 
 
 def profile(layout: Layout, space: PartitionSpace, cost: CostModel) -> Numbers:
-    """float64 [operators, points]: milliseconds of each operator whose output is kept, at :data:`POINTS`.
+    """Return the milliseconds of each operator whose output is kept, float64 [operators, points], at :data:`POINTS`.
 
-    With it come those that compute the maps anew that it reads and that are not kept: of as many pixels as where a
-    rectangle in the middle of the frame changes, so that their halo counts.
+    They include the operators that recompute the maps that it reads and that are not kept. How many of their pixels
+    count is taken from a change within a rectangle in the middle of the frame, so that their halo counts.
     """
     shares = np.array(POINTS)
     alone = {name: curve.predict_all(shares) / 1e3 for name, curve in cost.curves.items()}
@@ -63,5 +63,5 @@ def _anew(layout: Layout, space: PartitionSpace, cost: CostModel) -> Numbers:
 
 
 def at_share(took: Numbers, share: Numbers) -> Numbers:
-    """float64 [operators]: milliseconds of these shares of the operators' pixels, by a :func:`profile`."""
+    """Return the milliseconds, float64 [operators], of these shares of the operators' pixels, by a :func:`profile`."""
     return np.array([np.interp(part, POINTS, curve) for part, curve in zip(share, took, strict=True)])

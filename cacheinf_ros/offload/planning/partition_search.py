@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Searches for the rows at the robot with which a frame ends soonest (CacheInf section 4.3.2, equation 9).
 
-Minimised is the end of the timeline. The constraints hold by construction: the first operator, taking the picture, and
-the last one, using the results, are the robot's; what is global is computed whole, at one side.
+The end of the timeline is minimised. The constraints hold by construction: the robot computes the first operator, which
+takes the picture, and the last one, whose outputs are the results; a global operator is computed whole, at one side.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers, RowWork
 _POPULATION = 30
 _GENERATIONS = 10_000
 _UNIFORM = tuple(i / 10 for i in range(1, 10))
-_EVOLVING = 0.5  # share of the time
+_EVOLVING = 0.5  # share of the time that is spent on differential evolution
 
 
 def search(
     workload: RowWork, timeline: Timeline, seeds: Sequence[Integers] = (), *, time_limit_s: float = 1.0
 ) -> Integers:
-    """The best rows at the robot that are found, int64 [operators]; never worse than one of the simple ones.
+    """Return the best rows at the robot that are found, int64 [operators]; never worse than a simple schedule.
 
-    Simple are: all at one machine, every cut by layers in the order of execution, one share for all operators, and the
-    seeds. Differential evolution goes on from the best of them, as in the paper, and changes of whole runs of
-    operators from there.
+    Simple schedules are: all at one machine, every cut by layers in the order of execution, one share for all
+    operators, and the seeds. Differential evolution starts from the best of them, as in the paper, and changes of whole
+    runs of operators go on from there.
     """
     deadline = time.monotonic() + time_limit_s
     units = _Units(workload)
@@ -47,11 +47,11 @@ def search(
 
 
 class _Units:
-    """What can be decided on its own: the share of an operator's rows, or the side of a group.
+    """What can be decided independently: the share of an operator's rows, or the side of a group.
 
     Attributes:
-        count: of them.
-        of: int64 [operators]: which unit an operator belongs to.
+        count: the number of units.
+        of: int64 [operators]: the unit that each operator belongs to.
     """
 
     def __init__(self, workload: RowWork) -> None:
@@ -71,7 +71,7 @@ class _Units:
         return np.rint(drawn * self._heights).astype(np.int64)
 
     def shares(self, rows: Integers) -> Numbers:
-        """The other way round."""
+        """Turn rows of each tensor into shares, float64 [units]."""
         return np.asarray((rows / self._heights)[self._first], np.float64)
 
 
@@ -99,7 +99,7 @@ def _evolve(
     more = max(5, _POPULATION - len(given))
     mutants = given[rng.integers(len(given), size=more)]
     mutants = np.where(rng.random(mutants.shape) < 0.1, rng.random(mutants.shape), mutants)
-    from scipy.optimize import differential_evolution  # here: it takes a while, and only who has a server needs it
+    from scipy.optimize import differential_evolution  # late import: slow, and needed only with a server
 
     found = differential_evolution(
         lambda shares: timeline.end(units.rows(shares)),
@@ -116,7 +116,7 @@ def _evolve(
 def _changed_in_runs(
     units: _Units, timeline: Timeline, rows: Integers, rng: np.random.Generator, deadline: float
 ) -> Integers:
-    """Give neighbouring operators another share, as long as that helps: what pays is seldom a change of only one."""
+    """Give runs of neighbouring operators another share while that helps: changing only one seldom pays."""
     shares: NDArray[np.float64] = units.shares(rows)
     least = timeline.end(units.rows(shares))
     while time.monotonic() < deadline:
@@ -131,7 +131,7 @@ def _changed_in_runs(
 
 
 def _drawn(shares: Numbers, place: int, rng: np.random.Generator) -> float:
-    """A new share: none, all, that of another operator, one near the old one, or any."""
+    """Draw a new share: none, all, that of another operator, one near the old one, or any."""
     kind = rng.integers(5)
     if kind < 2:
         return float(kind)

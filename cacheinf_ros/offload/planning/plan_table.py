@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Schedules solved in advance, for whatever the link and the caches may be like (CacheInf section 4.3.2)."""
+"""Schedules that are solved in advance for all conditions of link and caches (CacheInf section 4.3.2)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers, RowWork
 
 MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
 CACHED = (0.0, 0.6, 0.9, 0.98)
-"""Reuse ratios, of both machines: where they differ a cache is stale, which no schedule is kept for."""
+"""Reuse ratios of both machines.
+
+Where they differ, a cache is stale, for which no schedules are kept.
+"""
 TRANSFER_MS = 1.0
-"""See :class:`.timeline.Conditions`: what it takes on a machine that does nothing else, before anything is seen."""
+"""The time that a transfer keeps an otherwise idle machine busy, as assumed before any is seen, in ms.
+
+See :class:`.timeline.Conditions`.
+"""
 _SOLVING_S = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Machines:
-    """What a frame meets and no frame changes.
+    """The conditions of a frame that do not change from frame to frame.
 
     Attributes:
         robot_ms, server_ms: see :class:`.timeline.Conditions`.
@@ -41,7 +47,7 @@ class Machines:
     server_transfer_ms: float = TRANSFER_MS
 
     def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
-        """Assume a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
+        """Return the conditions at a bandwidth; ``active_*``, float64 [tensors]: shares of pixels that are computed."""
         return Conditions(
             link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
             robot_ms=self.robot_ms,
@@ -57,14 +63,14 @@ class Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleTable:
-    """Rows at the robot by bandwidth and reuse ratio.
+    """The rows at the robot by bandwidth and reuse ratio.
 
-    The paper's table has one more axis, for the server's reuse ratio is its own there. Here both machines follow every
-    frame, so that the ratios are the same from frame to frame; what one of them has missed is made up for once, and
-    counts where a schedule is chosen.
+    The paper's table has one more axis, because there the server has a reuse ratio of its own. Here both machines
+    follow every frame, so that their ratios are the same; what one of them has missed is made up for once, and counts
+    when a schedule is chosen.
 
     Attributes:
-        mbit_s, reuse: where it was solved, increasing.
+        mbit_s, reuse: the bandwidths and reuse ratios for which the table was solved, increasing.
         rows: int64 [mbit_s, reuse, operators].
     """
 
@@ -74,7 +80,7 @@ class ScheduleTable:
     _found: dict[tuple[tuple[int, ...], ...], Integers] = field(default_factory=dict, init=False, repr=False)
 
     def near(self, mbit_s: float, reuse: float) -> Integers:
-        """int64 [schedules, operators]: what was found for the conditions around these, each once."""
+        """Return the schedules for the nearest solved conditions, each once, int64 [schedules, operators]."""
         asked = (self.mbit_s, mbit_s), (self.reuse, reuse)
         places = tuple(_around(axis, value) for axis, value in asked)
         if places not in self._found:
@@ -91,7 +97,10 @@ def solve(
     *,
     time_limit_s: float = _SOLVING_S,
 ) -> ScheduleTable:
-    """Fill a table; each place starts from what was found for its neighbours: ComputeSchedule, algorithm 2, line 3."""
+    """Fill a table; each place starts from what was found for its neighbours.
+
+    This is ComputeSchedule of CacheInf's algorithm 2, line 3.
+    """
     axes = (mbit_s, reuse)
     found = np.zeros((*map(len, axes), len(workload.groups)), np.int64)
     places = list(itertools.product(*(range(len(axis)) for axis in axes)))
@@ -107,7 +116,7 @@ def solve(
 
 
 def _around(axis: tuple[float, ...], value: float) -> tuple[int, ...]:
-    """Indices of the points below and above; of the nearest one beyond the ends."""
+    """Return the indices of the points below and above a value; beyond the ends that of the nearest point."""
     above = int(np.searchsorted(axis, value))
     return tuple({max(0, above - 1), min(above, len(axis) - 1)})
 

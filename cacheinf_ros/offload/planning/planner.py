@@ -19,35 +19,35 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
-_STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
-_SIMILAR = 0.2  # in the logarithm, of what is about the same
-_CUT_FRAMES = 15
-_AS_USUAL, _NOTICED_MS = 1.5, 2.0  # times what a settled frame takes, and milliseconds more
-_NEW = 0.2  # weight of a frame in what is typical
-# overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
-# tensor that crosses inside the network
+_STAYS = 0.95  # hysteresis: another schedule replaces the one in use if its predicted time is at most this share
+_SIMILAR = 0.2  # the largest difference of logarithms between conditions that count as the same
+_CUT_FRAMES = 15  # frames for which a cut is kept
+_AS_USUAL, _NOTICED_MS = 1.5, 2.0  # a settled frame takes at most this times the usual, plus milliseconds
+_NEW = 0.2  # weight of a frame in the typical active shares
+# amounts of the robot's overheads: for a frame alone, for a shared one, for encoding all of the input's pixels, and for
+# a tensor that crosses inside the network
 _ALONE = (1.0, 0.0, 0.0, 0.0)
 _ROBOT_TRANSFER = (0.0, 0.0, 0.0, 1.0)
-# of the server: of a frame, and of a tensor that crosses inside the network
+# amounts of the server's overheads: for a frame, and for a tensor that crosses inside the network
 _SERVED = (1.0, 0.0)
 _SERVER_TRANSFER = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """How a frame is to be computed.
+    """The way in which a frame is to be computed.
 
     Attributes:
-        partition: None: all at the robot.
-        predicted_ms: until the robot has the outputs.
-        alone_ms: the same, were all of it computed at the robot.
-        lead: times as long as this the best way takes that shares more, or less; infinite: there is none.
-        local_share: of the work, by what the robot takes for its rows and for all.
-        robot_ms, server_ms: that the operators take by the machines' profiles.
-        changed: share of the input that crosses, as far as the server is concerned.
+        partition: the rows that the robot computes; None: all of them.
+        predicted_ms: the predicted time until the robot has the outputs.
+        alone_ms: that time if the robot computed everything.
+        lead: how many times as long the best other way to divide the frame takes; infinite: there is none.
+        local_share: the robot's share of the work, by what it takes for its rows and for all.
+        robot_ms, server_ms: what the operators take by the machines' profiles.
+        changed: the share of the input that changes from frame to frame.
         transfers: see :class:`.timeline.Times`.
-        is_settled: whether the frame before was computed so too: both caches are as they will be.
-        schedule: the rows at the robot, to be told apart from others.
+        is_settled: whether the previous frame was computed in the same way, so that both caches are in a steady state.
+        schedule: the rows at the robot as bytes, to tell schedules apart.
     """
 
     partition: Partition | None
@@ -64,12 +64,12 @@ class Choice:
 
     @property
     def robot_overheads(self) -> Sequence[float]:
-        """How much a frame has of the robot's overheads."""
+        """How much of each of the robot's overheads a frame has."""
         return _ALONE if self.partition is None else _shared(self.changed, self.transfers)
 
     @property
     def server_overheads(self) -> Sequence[float]:
-        """How much a frame that is shared has of the server's."""
+        """How much of each of the server's overheads a shared frame has."""
         return 1.0, self.transfers
 
 
@@ -77,8 +77,8 @@ class Scheduler:
     """Chooses schedules for one network, one robot and one server. Not thread-safe.
 
     Attributes:
-        measured: the machines as they were measured, with nothing else to do.
-        table: of schedules; None: not solved yet, and only simple ones are considered.
+        measured: the machines as they were measured while they had nothing else to do.
+        table: solved schedules; None: not solved yet, and only simple ones are considered.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Scheduler:
         *,
         robot_slowdown: float = 1.0,
     ) -> None:
-        """``robot_slowdown``: how many times longer than measured the robot is expected to take, before it is seen."""
+        """Prepare; ``robot_slowdown``: how many times longer than measured the robot is expected to take, at first."""
         self.table = table
         self._workload = workload
         self.measured = surroundings
@@ -101,7 +101,7 @@ class Scheduler:
         self._rows = self._whole
         self._partitions: dict[bytes, Partition] = {}
         self._is_settled = True
-        self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
+        self._cut: tuple[Numbers, Integers] | None = None  # the conditions that the best cut was found for, and the cut
         self._cut_age = 0  # frames
         self._typical: Numbers | None = None  # active shares of each tensor
         self._record = TrackRecord()
@@ -109,12 +109,13 @@ class Scheduler:
     def choose(
         self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated, *, frames: int = 1
     ) -> Choice:
-        """The partition for a frame.
+        """Choose the partition for a frame.
 
         Args:
-            mbit_s, delay_ms: of the link.
-            outdated: what the frame makes necessary.
-            frames: how many have passed since it was asked about the last one, this one included.
+            policy: which ways to divide the frame are allowed.
+            mbit_s, delay_ms: bandwidth and delay of the link.
+            outdated: the pixels of the input that changed, and that each machine lacks.
+            frames: how many frames have passed since the last call, this one included.
         """
         changed, robot, server = self._active(outdated)
         around = self._around(delay_ms)
@@ -151,28 +152,29 @@ class Scheduler:
         return f"robot {self._robot}, server {self._server}"
 
     def unsettle(self) -> None:
-        """The last frame was not computed as it was chosen: for the next one, much is to be made up for."""
+        """Take note that the last frame was not computed as chosen, so that the next one has much to make up for."""
         self._is_settled = False
 
     def observe_robot(self, choice: Choice, took_ms: float) -> None:
-        """Take note of what a frame took, without waiting; only of frames that are settled, for others much is made up
-        for.
+        """Take note of what the robot took for a frame, without waiting.
+
+        Only settled frames count, because others have much to make up for.
         """
         if choice.is_settled:
             self._robot.observe(choice.robot_ms, choice.robot_overheads, took_ms)
 
     def observe_frame(self, choice: Choice, took_ms: float) -> None:
-        """Take note of what a frame took from its start until the robot had the outputs."""
+        """Take note of how long a frame took from its start until the robot had the outputs."""
         if choice.is_settled:
             self._record.observe(choice.schedule, choice.predicted_ms, took_ms)
 
     def observe_server(self, choice: Choice, took_ms: float) -> None:
-        """Take note of what the server took for a frame that was shared."""
+        """Take note of what the server took for a shared frame."""
         if choice.is_settled:
             self._server.observe(choice.server_ms, choice.server_overheads, took_ms)
 
     def _around(self, delay_ms: float) -> Machines:
-        """The machines as they are seen to be."""
+        """Return the machines as observed so far."""
         return replace(
             self.measured,
             robot_ms=self.measured.robot_ms * self._robot.slowdown,
@@ -183,13 +185,13 @@ class Scheduler:
         )
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
-        """What is added by all but what crosses inside the network, which is in the timeline."""
+        """Return the overheads of a frame, without transfers inside the network, which the timeline has."""
         if (rows == self._whole).all():
             return self._robot.overhead_ms(_ALONE)
         return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
 
     def _active(self, outdated: Outdated) -> tuple[Numbers, Numbers, Numbers]:
-        """Shares of each tensor, float64 [tensors]: that change from frame to frame, and that each machine lacks."""
+        """Return the shares of each tensor, float64 [tensors], that change per frame, and that each machine lacks."""
         shares = self._workload.activity.shares
         changed = shares(outdated.changed)
         robot = changed if outdated.robot is outdated.changed else shares(outdated.robot)
@@ -198,11 +200,13 @@ class Scheduler:
     def candidates(
         self, policy: OffloadPolicy, around: Machines, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
-        """List ways to divide a frame, by rows at the robot, int64 [operators]; the one that ends soonest is taken.
+        """List ways to divide a frame, as rows at the robot, int64 [operators]; the one that ends soonest is taken.
 
         Args:
-            around: the machines as they are seen to be.
-            changed: float64 [tensors], shares of each tensor that change from frame to frame.
+            policy: which ways are allowed.
+            around: the machines as observed so far.
+            mbit_s: the bandwidth of the link.
+            changed: float64 [tensors]: share of each tensor that changes from frame to frame.
         """
         if policy is OffloadPolicy.LOCAL:
             return [self._whole]
@@ -214,10 +218,15 @@ class Scheduler:
         return [*simple, *self.table.near(mbit_s, self._workload.reuse_at(changed))]
 
     def best_cut(self, around: Machines, mbit_s: float, changed: Numbers) -> Integers:
-        """Find the best cut between layers: rows at the robot, int64 [operators].
+        """Find the best cut between layers, as rows at the robot, int64 [operators].
 
-        That takes milliseconds: it is kept while the machines and the link are as they were, for some frames. So it is
-        found for a typical frame: what is best for one in which nothing changes is bad for the next.
+        That takes milliseconds, so the cut is kept for some frames, as long as machines and link stay the same.
+        Therefore it is found for a typical frame: what is best for one in which nothing changes is bad for the next.
+
+        Args:
+            around: the machines as observed so far.
+            mbit_s: the bandwidth of the link.
+            changed: float64 [tensors]: share of each tensor that changes from frame to frame.
         """
         typical = changed if self._typical is None else self._typical + _NEW * (changed - self._typical)
         self._typical = typical
@@ -254,5 +263,5 @@ def _shared(changed: float, transfers: int = 0) -> Sequence[float]:
 
 
 def _spread(steady: float, now: float) -> float:
-    """What a frame costs from now on: what is made up for once counts for many."""
+    """Return what a frame costs in the long run, with what is made up for once spread over many frames."""
     return steady + max(0.0, now - steady) / _HORIZON

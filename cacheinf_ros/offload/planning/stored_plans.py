@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Schedules once solved are kept for the next start."""
+"""Schedules that were solved once, kept on the disk for the next start."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ IDENTITY_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptTable:
-    """The place of a table on the disk.
+    """The place of a table of schedules on the disk.
 
     Attributes:
-        workload: that it is for.
-        file: where it is, or would be.
+        workload: the network that the table is for.
+        file: the file, whether or not it exists.
     """
 
     workload: RowWork
     file: KeptFile
 
     def read(self) -> ScheduleTable | None:
-        """The table; None where there is none that can be used."""
+        """Read the table, or return None where there is none that can be used."""
         return self.file.read_json(lambda content: standard_table(np.array(content["rows"], np.int64), self.workload))
 
     def write(self, table: ScheduleTable) -> None:
-        """Keep a table; a warning says where that is not possible."""
+        """Store a table; where that fails, a warning is logged."""
         self.file.write_json({"rows": table.rows.ravel().tolist()})
 
 
 def kept_table(name: str, workload: Workload, surroundings: Machines, *, time_limit_s: float) -> KeptTable:
-    """Where the table for a model, two machines and a search of this length is kept.
+    """Return where the table for a model, two machines and a search of this length is kept.
 
     Args:
-        name: of the model, for the file's name.
+        name: the model's name, for the file's name.
     """
     key = _key(workload, surroundings, time_limit_s)
     path = cache_folder() / "schedules" / f"{Path(name).name}-{key}.json"
@@ -51,10 +51,10 @@ def kept_table(name: str, workload: Workload, surroundings: Machines, *, time_li
 
 
 def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time_limit_s: float) -> ScheduleTable:
-    """The stored table for a model, two machines and a search of this length; solved and stored where there is none.
+    """Return the stored table for a model, two machines and a search of this length; solve and store it if missing.
 
     Args:
-        name: of the model, for the file's name.
+        name: the model's name, for the file's name.
     """
     kept = kept_table(name, workload, surroundings, time_limit_s=time_limit_s)
     table = kept.read()
@@ -65,11 +65,11 @@ def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time
 
 
 def standard_table(rows: Integers, workload: RowWork) -> ScheduleTable:
-    """A table over :data:`MBIT_S` and :data:`CACHED` from all of its rows, one after the other.
+    """Build a table over :data:`MBIT_S` and :data:`CACHED` from the rows of all its schedules, one after the other.
 
     Raises:
-        ValueError: no robot could execute it: there are not so many, or an operator has not so many rows, or one that
-            is computed whole would be torn apart.
+        ValueError: no robot could execute the table: the number of rows is wrong, an operator has fewer rows than
+            stated, or one that must be computed whole would be torn apart.
     """
     operators, heights = len(workload.groups), workload.heights[1:]
     rows = rows.reshape(len(MBIT_S), len(CACHED), operators)
@@ -87,7 +87,7 @@ def standard_table(rows: Integers, workload: RowWork) -> ScheduleTable:
 def identity(workload: Workload, server_ms: Numbers) -> bytes:
     """Hash what robot and server must agree on before one searches for the other: the network and the server's times.
 
-    It is made of integers and of what has crossed the wire, so that it is the same on every kind of processor.
+    It is made of integers and of values that have crossed the wire, so that it is the same on every kind of processor.
     """
     digest = hashlib.sha256(repr((_VERSION, MBIT_S, CACHED, workload.names)).encode())
     work = (workload.heights, workload.row_values, workload.row_pixels, workload.groups, workload.results)
@@ -97,7 +97,7 @@ def identity(workload: Workload, server_ms: Numbers) -> bytes:
 
 
 def _key(workload: Workload, surroundings: Machines, time_limit_s: float) -> str:
-    """Hash all that the table depends on."""
+    """Hash everything that the table depends on."""
     digest = hashlib.sha256(identity(workload, surroundings.server_ms))
     for part in (float(time_limit_s), workload.active, *_values(surroundings)):
         digest.update(np.ascontiguousarray(part, np.float64).tobytes())

@@ -1,17 +1,17 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When everything happens in a frame that two machines share: t_i^c and t_i^s of CacheInf, section 4.3.2.
 
-Each machine computes its rows of one operator after the other. It starts with an operator when it is done with the one
-before, and when what it reads of the other machine's rows has arrived. Rows cross as soon as they are computed, one
-tensor after the other in each direction, both directions at once:
+Each machine computes its rows of one operator after the other. It starts with an operator when it is done with the
+previous one, and when what it reads of the other machine's rows has arrived. Rows cross as soon as they are computed,
+one tensor after the other in each direction, both directions at once:
 
     start_i^c   = max(t_{i-1}^c, arrival of each tensor that i reads rows of that are the server's)
     t_i^c       = start_i^c + T_i^c(x_i a_i)                      a_i: active share of the operator
     arrival_j^c = max(t_j^s, end of the sending before) + bytes_j / bandwidth + delay
 
-and the same with the machines changed. A frame ends when the robot has all of the outputs. Beyond the paper, a tensor
-inside the network that crosses keeps both machines busy: the one packs and sends it, the other takes it apart before it
-goes on.
+and likewise with the machines exchanged. A frame ends when the robot has all of the outputs. Beyond the paper, a tensor
+inside the network that crosses keeps both machines busy: one packs and sends it, the other unpacks it before it goes
+on.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _PACKED = 1 / 64  # of the input's flags, which are compressed
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conditions:
-    """What a frame meets.
+    """The conditions under which a frame is computed.
 
     Attributes:
-        link: between the machines.
-        robot_ms, server_ms: float64 [operators, points], what operators take, see :func:`.partition_costs.profile`.
-        active_robot, active_server: float64 [tensors]: share of each tensor's pixels that is computed there.
-        value_bytes: of a float on the wire; a level has one.
-        input_pixel_bytes: of a pixel of the input on the wire, where it crosses as an image.
-        robot_transfer_ms, server_transfer_ms: that a tensor transferred inside the network keeps each machine busy.
+        link: the link between the machines.
+        robot_ms, server_ms: float64 [operators, points]: what operators take, see :func:`.partition_costs.profile`.
+        active_robot, active_server: float64 [tensors]: the share of each tensor's pixels that is computed there.
+        value_bytes: bytes of a float on the wire; a level has one.
+        input_pixel_bytes: bytes of a pixel of the input on the wire, where the input crosses as an image.
+        robot_transfer_ms, server_transfer_ms: how long a tensor transferred inside the network keeps each machine busy.
     """
 
     link: Link
@@ -56,9 +56,9 @@ class Times:
     """When each operator is done, in milliseconds from the frame's start.
 
     Attributes:
-        robot, server: float64 [operators]; what a machine has no rows of is done with the operator before.
+        robot, server: float64 [operators]; an operator of which a machine has no rows is done with the previous one.
         end: when the robot has the outputs.
-        robot_busy, server_busy: what the machines compute in all.
+        robot_busy, server_busy: how long the machines compute in all.
         sent, received: bytes that cross, seen from the robot.
         transfers: tensors that cross inside the network, in either direction: all but the input on its way to the
             server, and results on their way to the robot where no operator of it reads them.
@@ -75,7 +75,7 @@ class Times:
 
 
 class Timeline:
-    """Predicts frames of one network under the same conditions."""
+    """Predicts frames of one network under fixed conditions."""
 
     def __init__(self, workload: RowWork, conditions: Conditions) -> None:
         from cacheinf_ros.offload.planning.timeline_loop import Network, Progress, follow, side_of  # here: loads numba
@@ -93,12 +93,15 @@ class Timeline:
         self._arguments = tuple(network), tuple(robot), tuple(server), rate, delay, tuple(self._progress)
 
     def end(self, rows: Integers) -> float:
-        """Milliseconds until the robot has the outputs; ``rows``: int64 [operators], see :meth:`Workload.rows_of`."""
+        """Return the milliseconds until the robot has the outputs.
+
+        For ``rows``, int64 [operators], see :meth:`Workload.rows_of`.
+        """
         self._follow(rows, *self._arguments)
         return float(self._progress.total[0])
 
     def times(self, rows: Integers) -> Times:
-        """Compute what :meth:`end` does, with all that leads to it."""
+        """Compute what :meth:`end` computes, and return it with everything that leads to it."""
         end = self.end(rows)
         sent, received, robot_busy, server_busy, transfers = self._progress.total[1:].tolist()
         return Times(
@@ -114,9 +117,9 @@ class Timeline:
 
 
 def transfer_bytes(workload: RowWork, conditions: Conditions) -> tuple[Numbers, Numbers]:
-    """float64 [tensors] each: of one row on its way to the server, and to the robot.
+    """Return the bytes of one row of each tensor on its way to the server, and to the robot, float64 [tensors] each.
 
-    What crosses is what the other side lacks: of the input what the server has missed, of other tensors what either
+    What the other side lacks is sent: of the input what the server has missed, of other tensors what either side
     computes.
     """
     up = np.maximum(conditions.active_robot, conditions.active_server)
@@ -126,7 +129,7 @@ def transfer_bytes(workload: RowWork, conditions: Conditions) -> tuple[Numbers, 
 
 
 def _row_bytes(workload: RowWork, active: Numbers, conditions: Conditions) -> Numbers:
-    """float64 [tensors]: of one row on the wire: a flag for each pixel, and the values of those that are active."""
+    """Return the bytes of one row on the wire, float64 [tensors]: a flag per pixel, and the values of active pixels."""
     values = workload.row_values * active * np.where(workload.is_levels, 1.0, conditions.value_bytes)
     values[0] = workload.row_pixels[0] * active[0] * conditions.input_pixel_bytes
     bits = workload.row_pixels * _BITS

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The loop behind :mod:`cacheinf_ros.offload.planning.timeline`, compiled within the process.
 
-It is in a file of its own because importing it loads numba, which only who shares frames with a server needs.
+It has a file of its own because importing it loads numba, which is needed only to share frames with a server.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers
 _INTEGERS = Array("int64", 1)
 _INTS, _FLOATS = Array("int64", 1, writable=True), Array("float64", 1, writable=True)
 _TABLE = Array("float64", 2, writable=True)
-_HEADER = 64.0  # bytes of a message beside its content
+_HEADER = 64.0  # bytes of a message besides its content
 
 
 class Network(NamedTuple):
-    """See :class:`Workload` and :class:`Reads`."""
+    """The network as arrays; see :class:`Workload` and :class:`Reads`."""
 
     heights: Integers
     first: Integers
@@ -34,13 +34,13 @@ class Network(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the machines.
+    """One of the two machines.
 
     Attributes:
-        took_ms: float64 [operators, points], of its operators.
-        active: float64 [tensors]: share of their pixels that it computes.
-        row_bytes: float64 [tensors], of a row that it sends.
-        transfer_ms: that a tensor which is transferred inside the network keeps it busy.
+        took_ms: float64 [operators, points]: what its operators take.
+        active: float64 [tensors]: the share of each tensor's pixels that it computes.
+        row_bytes: float64 [tensors]: bytes of a row that it sends.
+        transfer_ms: how long a tensor that is transferred inside the network keeps it busy.
     """
 
     took_ms: Numbers
@@ -50,13 +50,13 @@ class Side(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a frame fills in.
+    """The state of a frame, which the loop fills in.
 
     Attributes:
         robot, server: when each side is done with a tensor.
-        robot_from, server_from: when the other side's part of it arrives there, as long as it has not been taken; 0:
-            there is none.
-        wanted, left_out: rows before which the robot reads it, and before which the server does not.
+        robot_from, server_from: when the other side's part of a tensor arrives there, until it has been taken; 0: there
+            is none.
+        wanted, left_out: the end of the rows of a tensor that the robot reads, and the start of those the server reads.
         total: the end, bytes up, bytes down, how long each machine computes, and how many tensors are transferred.
     """
 
@@ -70,7 +70,7 @@ class Progress(NamedTuple):
 
 
 def side_of(took_ms: Numbers, active: Numbers, row_bytes: Numbers, transfer_ms: float) -> Side:
-    """Make contiguous copies that may be written to, which the compiled code asks for."""
+    """Return a side whose arrays are contiguous, writable copies, as the compiled code requires."""
     took_ms, active, row_bytes = (np.array(part, np.float64, order="C") for part in (took_ms, active, row_bytes))
     return Side(took_ms, active, row_bytes, float(transfer_ms))
 
@@ -99,7 +99,7 @@ def _is_among(results: Integers, tensor: int) -> bool:
 
 @compiled()
 def _find_boundaries(rows: Integers, net: Network, progress: Progress) -> None:
-    """Which rows of each tensor the other side's operators read."""
+    """Find the rows of each tensor that the other side's operators read."""
     wanted, left_out = progress.wanted, progress.left_out
     for t in range(len(rows) + 1):
         wanted[t], left_out[t] = 0, net.heights[t]
@@ -114,7 +114,7 @@ def _find_boundaries(rows: Integers, net: Network, progress: Progress) -> None:
 
 @compiled()
 def _take_in(net: Network, operator: int, arrives: Numbers, busy: float, transfer_ms: float) -> tuple[float, int]:
-    """Until when a machine is busy that waits for what an operator reads; how many tensors it took in but the input."""
+    """Return until when receiving what an operator reads keeps a machine busy, and how many inner tensors it took."""
     taken = 0
     for e in range(net.first[operator], net.first[operator + 1]):
         read = net.tensor[e]
@@ -129,7 +129,7 @@ def _take_in(net: Network, operator: int, arrives: Numbers, busy: float, transfe
 def _follow_named(
     rows: Integers, net: Network, robot: Side, server: Side, rate: float, delay: float, progress: Progress
 ) -> None:
-    """Fill in the progress of a frame of which the robot computes these rows of each operator."""
+    """Fill in the progress of a frame of which the robot computes the given rows of each operator."""
     _find_boundaries(rows, net, progress)
     heights, wanted, left_out = net.heights, progress.wanted, progress.left_out
     up = down = busy_robot = busy_server = 0.0  # until when each direction and each machine is busy
@@ -192,5 +192,5 @@ def follow(
     delay: float,
     progress: tuple[Any, ...],
 ) -> None:
-    """Call :func:`_follow_named`: numba takes much longer to recognise named tuples than plain ones."""
+    """Call :func:`_follow_named`: numba recognises plain tuples much faster than named ones."""
     _follow_named(rows, Network(*net), Side(*robot), Side(*server), rate, delay, Progress(*progress))

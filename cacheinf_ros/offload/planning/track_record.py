@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How long frames took beside what was predicted of them, for each way in which they were divided.
+"""How long frames took compared with what was predicted, for each way in which they were divided.
 
-Of many schedules the one is chosen that is predicted to end soonest, and that is more often than not one whose
-prediction is too good: the more schedules there are to choose from, the worse. So dividing frames by rows was slower
-than a cut by layers although every cut was among the choices. What was tried is known better.
+Of many schedules the one is chosen that is predicted to end soonest, which is more often than not one whose prediction
+is too good, the more so the more schedules there are to choose from. Therefore dividing frames by rows was slower than
+a cut by layers, although every cut was among the choices. Of schedules that were tried, more is known.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
-_NEW = 0.2  # weight of a frame
-_KEPT = 0.998  # of what a schedule is known for, with each frame that was computed otherwise: it may be tried again
-_MOST = math.log(3.0)  # what took longer or shorter by more is an accident
-_KNOWN = 200  # schedules
+_NEW = 0.2  # weight of a new frame in the record of its schedule
+_KEPT = 0.998  # what a schedule keeps of its record with each frame computed otherwise, so that it may be tried again
+_MOST = math.log(3.0)  # a larger deviation is an outlier, and counts as this
+_KNOWN = 200  # the largest number of schedules that are kept
 
 
 class TrackRecord:
-    """Keeps, by schedule, the logarithm of what frames took over what was predicted."""
+    """Keeps, for each schedule, the logarithm of what frames took over what was predicted."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, float] = {}
 
     def observe(self, schedule: Hashable, predicted_ms: float, took_ms: float) -> None:
-        """A frame was computed so. Others are slowly forgotten, towards what is usual."""
+        """Take note of a frame; what is known of all other schedules slowly moves towards the average."""
         if predicted_ms <= 0 or took_ms <= 0:
             return
         seen = min(max(math.log(took_ms / predicted_ms), -_MOST), _MOST)
@@ -37,11 +37,14 @@ class TrackRecord:
         self._found[schedule] = seen if known is None else known + _NEW * (seen - known)
 
     def factors(self, schedules: Sequence[Hashable]) -> list[float]:
-        """How many times longer than predicted each takes; what was never tried, as long as is usual."""
+        """Return how many times longer than predicted each schedule takes; one never tried counts as average."""
         usual = self._usual
         return [math.exp(self._found.get(schedule, usual)) for schedule in schedules]
 
     @property
     def _usual(self) -> float:
-        """Average all, and one more that is as predicted: a single one does not say whether it or all are praised."""
+        """The average over all schedules and one more that is as predicted.
+
+        The extra one is there because a single schedule does not say whether only it is predicted too well, or all are.
+        """
         return sum(self._found.values()) / (1 + len(self._found))

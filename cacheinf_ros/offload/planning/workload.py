@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a network asks of the machines that compute it: pixels, rows that depend on each other, bytes.
+"""What a network demands of the machines that compute it: pixels, dependent rows, and bytes.
 
-The same for both machines, and known from the graph alone.
+It is the same for both machines, and known from the graph alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ REUSE = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reads:
-    """Which rows of which tensors each operator reads, as arrays.
+    """The rows of tensors that each operator reads, as arrays.
 
     Attributes:
         first: int64 [operators + 1]: where each operator's entries begin.
-        tensor: int64 [entries]: which one is read; 0 is the graph's input, 1 the first operator's output.
+        tensor: int64 [entries]: the tensor that is read; 0 is the graph's input, 1 the first operator's output.
         offset: int64 [entries]: where the entry's part of ``ends`` and ``starts`` begins: one value per row.
         ends, starts: see :class:`.partition.Read`.
     """
@@ -44,22 +44,25 @@ class Reads:
     starts: Integers
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)  # without slots: a subclass has attributes of its own
+@dataclass(frozen=True, kw_only=True, eq=False)  # no slots, because a subclass has attributes of its own
 class RowWork:
-    """What a search for schedules knows of a network: plain arrays, that another process can be given.
+    """What a search for schedules knows of a network: plain arrays, which can be passed to another process.
+
+    Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
     Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
     Attributes:
-        heights: int64 [tensors]: rows of each.
+        heights: int64 [tensors]: rows of each tensor.
         row_values: int64 [tensors]: numbers in a row.
         row_pixels: int64 [tensors]: pixels in a row.
-        is_levels: bool [tensors]: whether its numbers are levels, of one byte in memory and on any wire.
-        groups: int64 [operators]: operators with the same number are computed whole and at the same side; -1: by rows.
+        is_levels: bool [tensors]: whether a tensor's numbers are levels, with one byte in memory and on any wire.
+        groups: int64 [operators]: operators with the same number are computed whole and at the same side; -1: divided
+            by rows.
         results: int64: the tensors that the network's outputs consist of.
         reads: see :class:`Reads`.
-        active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`, where what is
-            not reusable lies together.
+        active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`, where the
+            pixels that are not reusable lie together.
     """
 
     heights: Integers
@@ -72,7 +75,7 @@ class RowWork:
     active: Numbers
 
     def active_at(self, reuse_ratio: float) -> Numbers:
-        """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""
+        """Return the share of the pixels that is computed, float64 [tensors], at a reuse ratio of the input."""
         last = len(REUSE) - 1
         place = float(np.interp(reuse_ratio, REUSE, np.arange(last + 1)))
         below = min(int(place), last - 1)
@@ -81,7 +84,7 @@ class RowWork:
 
 
 class Workload(RowWork):
-    """What there is to compute in one network.
+    """Everything there is to compute in one network.
 
     Attributes:
         space: what can be split.
@@ -90,7 +93,7 @@ class Workload(RowWork):
     """
 
     def __init__(self, layout: Layout, space: PartitionSpace | None = None) -> None:
-        """``space``: where not all maps are kept; operators below are those whose outputs are."""
+        """Prepare; ``space`` is needed where not all maps are kept: operators are then those whose outputs are kept."""
         self.space = space or PartitionSpace(layout)
         self.names = tuple(self.space.heights)
         index = self.space.numbers
@@ -114,7 +117,7 @@ class Workload(RowWork):
         self.activity = Activity(plan, sets)
 
     def reuse_at(self, active: Numbers) -> float:
-        """The reuse ratio of the input at which as many numbers are computed, where what is not reusable lies together.
+        """Return the reuse ratio of the input that makes as many numbers active, where the active pixels lie together.
 
         Args:
             active: float64 [tensors]: share of the pixels that is computed.
@@ -123,16 +126,16 @@ class Workload(RowWork):
         return float(np.interp(active[1:] @ self._numbers, computed[::-1], REUSE[::-1]))
 
     def rows_of(self, partition: Partition) -> Integers:
-        """A partition as int64 [operators]: rows at the robot."""
+        """Return the rows at the robot in a partition, int64 [operators]."""
         return np.array([partition.robot_rows[name] for name in self.names], np.int64)
 
     def partition_of(self, rows: Integers) -> Partition:
-        """The partition that int64 [operators] stands for."""
+        """Return the partition with these rows at the robot, int64 [operators]."""
         return Partition(robot_rows=dict(zip(self.names, rows.tolist(), strict=True)))
 
 
 def tensor_bytes(work: RowWork) -> Numbers:
-    """What each tensor takes in memory, float64 [tensors]."""
+    """Return the bytes that each tensor takes in memory, float64 [tensors]."""
     return np.asarray(work.heights * work.row_values * np.where(work.is_levels, 1.0, 4.0), np.float64)
 
 
@@ -156,7 +159,7 @@ def _reads(space: PartitionSpace) -> Reads:
 
 
 def _sets(plan: Plan, index: dict[str, int]) -> dict[int, ActiveSet]:
-    """By tensor: what of it is computed; what an operator that is called computes, it computes completely."""
+    """Return, by tensor, what of it is computed; an operator of kind Call computes its output completely."""
     return {
         index[step.operator.output]: step.active if isinstance(step, Compute) else step.changed
         for step in plan.steps
@@ -165,7 +168,11 @@ def _sets(plan: Plan, index: dict[str, int]) -> dict[int, ActiveSet]:
 
 
 def _active(plan: Plan, sets: dict[int, ActiveSet]) -> Numbers:
-    """Changes are taken to be a rectangle in the middle of the frame; without reuse all is active."""
+    """Return the active shares at :data:`REUSE`, float64 [reuse ratios, tensors].
+
+    Changes are taken to be a rectangle in the middle of the frame. Without reuse everything is active, at a reuse
+    ratio of 1 nothing.
+    """
     counts = RegionModel([1 - ratio for ratio in REUSE]).counts(plan)
     found = np.ones((len(REUSE), 1 + len(sets)))
     found[:, 0] = 1 - np.array(REUSE)

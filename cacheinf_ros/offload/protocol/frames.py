@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whole frames sent to a server: when to send one, how long to wait, and when the server counts as dead.
+"""Whole frames sent to a server: when to send one, how long to wait, and when the server counts as down.
 
-A frame is sent and its answer awaited until the deadline; whoever uses the session computes it locally when the answer
-is late. A server that was late is *down*: frames are no longer kept waiting for it, and every now and then (exponential
-back-off) one is sent as a probe while it is computed locally. A timely answer to a probe makes the server *up* again.
-So a dead server costs one deadline, once.
+A frame is sent and its answer awaited until the deadline; the caller computes it locally when the answer is late. A
+server that was late is *down*: frames are no longer kept waiting for it, and every now and then (exponential back-off)
+one is sent as a probe while it is computed locally. A timely answer to a probe makes the server *up* again. So a dead
+server costs one deadline, once.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _NS_PER_S = 1_000_000_000
 
 
 class WireType(Enum):
-    """What numbers are on the wire."""
+    """The type of numbers on the wire."""
 
     FLOAT32 = "float32"
-    """Exact."""
+    """Floats as they are."""
     FLOAT16 = "float16"
-    """11 bits of mantissa."""
+    """Floats with 11 bits of mantissa."""
     INT8 = "int8"
-    """255 levels, scaled by the largest value of each channel."""
+    """Integers of 255 levels, scaled by the largest value of each channel."""
 
     @property
     def bytes(self) -> int:
-        """How many bytes a number takes."""
+        """The bytes that a number takes."""
         return {"float32": 4, "float16": 2, "int8": 1}[self.value]
 
 
 class WireImage(Enum):
-    """How a frame is encoded on the wire."""
+    """The encoding of a frame on the wire."""
 
     PNG = "png"
     JPEG = "jpeg"
@@ -71,9 +71,9 @@ class Ticket:
     """Permission to send one frame.
 
     Attributes:
-        sequence: of the request, echoed in the answer.
-        deadline_ns: until when its answer is worth waiting for.
-        awaited: whether to wait for it; otherwise it is a probe, and the frame is computed locally at once.
+        sequence: the number of the request, echoed in the answer.
+        deadline_ns: until when the answer is worth waiting for.
+        awaited: whether to wait for the answer; otherwise the frame is a probe, and is computed locally at once.
     """
 
     sequence: int
@@ -82,13 +82,13 @@ class Ticket:
 
 
 class FrameSession:
-    """One robot's requests to the server. It knows the time only from its callers."""
+    """One robot's requests to the server; it knows the time only from its callers."""
 
     def __init__(self, config: OffloadConfig) -> None:
         self._config = config
         self._sequence = 0
         self._open: Ticket | None = None
-        self._allowed_ms = 0.0  # from its request to its deadline
+        self._allowed_ms = 0.0  # from the open request to its deadline
         self._failures = 0
         self._next_probe_ns = 0
         self.complaint = ""
@@ -96,14 +96,15 @@ class FrameSession:
 
     @property
     def is_up(self) -> bool:
-        """Whether frames are worth waiting for."""
+        """Whether answers are worth waiting for."""
         return not self.complaint
 
     def request(self, now_ns: int, more_ms: float = 0.0) -> Ticket | None:
-        """Ask to send a frame; None: the server is down and it is not time to try again.
+        """Ask to send a frame; returns None where one is still open, or the server is down and not yet due for a probe.
 
         Args:
-            more_ms: beside the deadline, for what the server has to do first.
+            now_ns: the present time.
+            more_ms: time beyond the deadline, for what the server has to do first.
         """
         self.expire(now_ns)
         if self._open is not None or (not self.is_up and now_ns < self._next_probe_ns):
@@ -116,36 +117,37 @@ class FrameSession:
 
     @property
     def open_sequence(self) -> int:
-        """Of the request whose answer may still come in time; 0: there is none."""
+        """The sequence number of the request whose answer may still come in time; 0: there is none."""
         return 0 if self._open is None else self._open.sequence
 
     @property
     def failures(self) -> int:
-        """How many requests in a row came to nothing."""
+        """The number of requests in a row that failed."""
         return self._failures
 
     def is_open(self, ticket: Ticket) -> bool:
-        """Whether its answer may still come in time."""
+        """Tell whether the ticket's answer may still come in time."""
         return self._open is ticket
 
     def start_anew(self) -> None:
-        """Forget what was sent, and how the server has answered: there is another one, or none."""
+        """Forget what was sent, and how the server has answered, because there is another server, or none."""
         self.give_up()
         self._failures, self.complaint = 0, ""
 
     def give_up(self) -> None:
-        """Wait no longer for what was sent: its answer will not come."""
+        """Stop waiting for the answer to what was sent, because it will not come."""
         self._open = None
 
     def receive(self, sequence: int, refusal: str, now_ns: int) -> Ticket | None:
         """Take an answer.
 
         Args:
-            sequence: from the answer.
+            sequence: the number that the answer echoes.
             refusal: why the server did not run the frame; empty where it did.
+            now_ns: the present time.
 
         Returns:
-            the ticket that it answers in time, or None for an answer to ignore: late, repeated or refused.
+            the ticket that is answered in time, or None for an answer to ignore: late, repeated or refused.
         """
         self.expire(now_ns)
         if self._open is None or sequence != self._open.sequence:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How a session starts: both sides make sure that they run the same network."""
+"""The start of a session: both sides make sure that they run the same network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LONGEST_GREETING = 2_000_000  # bytes
 
 
 class Work(Enum):
-    """What the server is to do in a session."""
+    """The kind of work that a server does in a session."""
 
     ROWS = "rows"
-    """Its rows of frames that both compute."""
+    """The server computes its rows of frames that both sides share."""
     FRAMES = "frames"
-    """Whole frames."""
+    """The server computes whole frames."""
 
 
 class _Content(BaseModel):
@@ -35,26 +35,26 @@ Said = TypeVar("Said", bound=_Content)
 
 
 class _Version(BaseModel):
-    """What every version of either greeting has: read first, for the rest may have changed."""
+    """The field that every version of both greetings has; it is read first, because the rest may have changed."""
 
     protocol: int | None = None
 
 
 class Hello(_Content):
-    """What the robot says.
+    """The robot's greeting.
 
     Attributes:
-        protocol: :data:`PROTOCOL`.
-        model: its name, for messages.
+        protocol: the version of the protocol, :data:`PROTOCOL`.
+        model: the model's name, for texts.
         network: hash of the graph, the weights, and how images are prepared.
         work: what the server is to do.
-        wire_type, compress: how values cross in both directions, see :mod:`.patches`.
+        wire_type, compress: how values are encoded in both directions, see :mod:`.patches`.
         patience_ms: how long the server waits for the robot's rows.
-        priority: of the robot, where a fleet has not room for all; the higher goes first.
-        dropped: the feature maps that the robot does not keep between frames, where rows are shared: neither may the
-            server.
-        levels: digest of the graph, where rows of levels cross, which mean nothing with other scales, or where
-            bfloat16 gave it conversions; otherwise empty.
+        priority: the robot's priority where a fleet has not room for all; higher goes first.
+        dropped: the feature maps that the robot does not keep between frames, where rows are shared; the server must
+            not keep them either.
+        levels: digest of the graph where rows of levels are sent, which mean nothing with other scales, or where
+            bfloat16 added conversions to the graph; otherwise empty.
     """
 
     protocol: int
@@ -70,14 +70,14 @@ class Hello(_Content):
 
 
 class Welcome(_Content):
-    """What the server says.
+    """The server's greeting.
 
     Attributes:
-        protocol: :data:`PROTOCOL`.
-        instance: of the server's session: another one knows nothing of what was sent before.
-        profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing where it computes
+        protocol: the version of the protocol, :data:`PROTOCOL`.
+        instance: identifies the server's session; another instance knows nothing of what was sent before.
+        profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; empty where it computes
             whole frames, or could not measure what its operators take.
-        server: name of the gateway that is the robot's own, part of the name of a topic; empty: there is one server.
+        server: the name of the robot's own gateway, part of the name of a topic; empty: there is one server.
     """
 
     protocol: int
@@ -88,10 +88,10 @@ class Welcome(_Content):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What both must have in common.
+    """What robot and server must have in common.
 
     Attributes:
-        model: its name.
+        model: the model's name.
         network: hash of graph, weights, and how images are prepared.
         dropped: the feature maps that are not kept between frames, where rows are shared.
         levels: see :class:`Hello`.
@@ -104,29 +104,32 @@ class Identity:
 
     @classmethod
     def of(cls, model: Model) -> Identity:
-        """Identify a model; takes some time."""
+        """Return the identity of a model; takes some time."""
         return cls.stated(model.name, graph_hash(model.graph), model.card)
 
     @classmethod
     def stated(cls, name: str, graph: str, card: ModelCard) -> Identity:
-        """Identify a model that is not loaded: by name, :func:`graph_hash` of its graph, and card with input size."""
+        """Return the identity of a model that is not loaded: by name, :func:`graph_hash`, and card with input size."""
         prepared = (card.input_size, card.resize, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
         network = hashlib.sha256(f"{graph}{prepared}".encode()).hexdigest()[:32]
         return cls(model=name, network=network)
 
 
 def read_hello(data: bytes) -> Hello:
-    """What the robot says; :class:`MessageError` where it makes no sense, or is of another protocol."""
+    """Read a robot's greeting; raises :class:`MessageError` where it makes no sense, or is of another protocol."""
     return _read(Hello, data, "the server", "the robot")
 
 
 def read_welcome(data: bytes) -> Welcome:
-    """What the server says; :class:`MessageError` where it makes no sense, or is of another protocol."""
+    """Read a server's greeting; raises :class:`MessageError` where it makes no sense, or is of another protocol."""
     return _read(Welcome, data, "the robot", "the server")
 
 
 def written(content: Hello | Welcome) -> bytes:
-    """The opposite; what says nothing new is left out, so that those understand it who do not know of it."""
+    """Encode a greeting.
+
+    Fields with their default are left out, so that sides that do not know these fields understand the rest.
+    """
     return content.model_dump_json(exclude_defaults=True).encode()
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Unpacking of what others have sent, up to the size that is expected."""
+"""Decompression of received data, up to the size that is expected."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cacheinf_ros.errors import MessageError
 
 
 def inflated(data: bytes, size: int, what: str) -> bytes:
-    """So many bytes, unpacked by zlib; no more memory is taken.
+    """Return exactly ``size`` bytes, decompressed by zlib; no more memory than that is taken.
 
     Raises:
-        MessageError: they are not so many, or not packed; ``what``: names them.
+        MessageError: the data, which ``what`` names, is not compressed, or has another size.
     """
     try:
         plain = zlib.decompressobj().decompress(data, size + 1)

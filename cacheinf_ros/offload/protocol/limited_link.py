@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A link slower than the real one: what a robot out of doors would meet, tried out at the desk and without root."""
+"""A link that is made slower than the real one, to try out at a desk, without root, what a robot meets outdoors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cacheinf_ros.pipeline import guarded
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01
-_MOST_WAITING = 2**26  # bytes: what is sent faster than the link takes it is lost
+_MOST_WAITING = 2**26  # bytes in the queue: what exceeds it is lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Trace:
     """A link's bandwidth over time; after its end it starts again.
 
     Attributes:
-        seconds: float64 [points], from 0 on, increasing: when a bandwidth begins.
+        seconds: float64 [points], increasing from 0: when each bandwidth begins.
         mbit_s: float64 [points], 10**6 bits per second.
     """
 
@@ -38,27 +38,27 @@ class Trace:
 
     @classmethod
     def constant(cls, mbit_s: float) -> Trace:
-        """Always the same."""
+        """Return a trace of constant bandwidth."""
         return cls(np.zeros(1), np.array([mbit_s]))
 
     @property
     def is_constant(self) -> bool:
-        """Whether it never changes."""
+        """Whether the bandwidth never changes."""
         return len(self.seconds) == 1
 
     @property
     def period(self) -> float:
-        """Seconds until it starts again; the last bandwidth lasts as long as the one before."""
+        """The seconds until the trace starts again; the last bandwidth lasts as long as the previous one."""
         if self.is_constant:
             return 1.0
         return float(2 * self.seconds[-1] - self.seconds[-2])
 
     def at(self, second: float) -> float:
-        """The bandwidth at a time, Mbit/s."""
+        """Return the bandwidth at a time, in Mbit/s."""
         return float(self.mbit_s[np.searchsorted(self.seconds, second % self.period, side="right") - 1])
 
     def sent_at(self, start: float, size: int) -> float:
-        """When so many bytes have been sent that are begun at a time, seconds."""
+        """Return when ``size`` bytes have been sent whose sending begins at ``start``, in seconds."""
         ends, sent = self._sent
         periods, rest = divmod(start, self.period)
         total = periods * sent[-1] + np.interp(rest, ends, sent) + size * 8e-6
@@ -67,16 +67,16 @@ class Trace:
 
     @cached_property
     def _sent(self) -> tuple[Numbers, Numbers]:
-        """Times, and the megabits that are sent until then."""
+        """The times at which the bandwidth changes, seconds, and the megabits sent until then."""
         ends = np.append(self.seconds, self.period)
         return ends, np.concatenate([[0.0], np.cumsum(self.mbit_s * np.diff(ends))])
 
 
 def read_trace(text: str) -> Trace:
-    """A trace from a number (Mbit/s), or from a CSV file with the columns ``seconds`` and ``mbit_s``.
+    """Read a trace from a number (Mbit/s), or from a CSV file with the columns ``seconds`` and ``mbit_s``.
 
     Raises:
-        ConfigError: it is neither, or the file holds no trace.
+        ConfigError: the text is neither, or the file holds no trace.
     """
     with suppress(ValueError):  # no number: it names a file
         return _checked(Trace.constant(float(text)), text)
@@ -101,7 +101,7 @@ def _checked(trace: Trace, text: str) -> Trace:
 
 
 class LimitedLink:
-    """Delivers messages as late as a link of limited bandwidth would, in their order.
+    """Delivers messages in order, as late as a link of limited bandwidth would.
 
     The trace's time is ``time.monotonic()``, so that both ends on one machine agree on it.
     """
@@ -109,23 +109,23 @@ class LimitedLink:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._free = 0.0  # when all that waits will have been sent
-        self._bytes = 0  # that wait
+        self._bytes = 0  # bytes in the queue
         self._waiting: queue.SimpleQueue[tuple[float, int, Callable[[], None]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._deliver, name="limited link", daemon=True)
         self._thread.start()
 
     def send(self, size: int, deliver: Callable[[], None]) -> None:
-        """Call ``deliver``, in another thread, when so many bytes have crossed; never where too many wait already."""
+        """Call ``deliver``, in another thread, when ``size`` bytes have crossed; drop it where too many bytes wait."""
         with self._lock:
             if self._bytes + size > _MOST_WAITING:
-                return  # as a router does
+                return  # dropped, as by a router
             self._bytes += size
             self._free = self._trace.sent_at(max(time.monotonic(), self._free), size)
             self._waiting.put((self._free, size, deliver))
 
     def close(self) -> None:
-        """End when what waits is delivered; without waiting for that."""
+        """End when everything that waits is delivered; returns at once."""
         self._waiting.put(None)
 
     def _deliver(self) -> None:

@@ -1,27 +1,29 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How fast the link is, judged by what crosses it anyway.
 
-What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for
-what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
-counts at once for much, a better one little. But one that is worse by far may be a hiccup of one of the machines:
-only the second in a row is believed, if no small message has crossed as fast as ever in between. What small messages
-typically take beyond the shortest of them is no evidence: it is the machines' waking up. All that they prove is that
-the link is at least as fast as if they had taken all of their time to cross.
+The time that a message takes beyond the smallest one is the time of its bytes. A collapse must be noticed at once, or
+frames wait for data that does not come; a single fast message proves little, since it may have been in a buffer.
+Therefore a worse observation counts for much at once, a better one for little.
+
+But an observation that is worse by far may be a hiccup of one of the machines: only the second one in a row is
+believed, if no small message has crossed as fast as ever in between. The time that small messages typically take beyond
+the shortest of them is no evidence, because it comes from machines that wake up. All that small messages prove is that
+the link is at least as fast as if all of their time had been spent on crossing it.
 """
 
 from __future__ import annotations
 
 import math
 
-_WORSE, _BETTER = 0.8, 0.15  # weight of an observation
-_FAR_WORSE, _DOUBTED = 0.33, 0.35  # of the estimate; the weight of the first such one
+_WORSE, _BETTER = 0.8, 0.15  # weight of an observation that is worse, or better, than the estimate
+_FAR_WORSE, _DOUBTED = 0.33, 0.35  # share of the estimate; weight of the first observation below it
 LEAST_BYTES = 4000
-"""Less says nothing about bandwidth, but for a lower bound."""
+"""The size below which a message gives only a lower bound of the bandwidth."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
-_HOPE = 1.2  # each second
-_TYPICAL = 0.1  # weight of a small message in what is typical of them
-_PATIENCE, _MOST_TYPICAL_MS = 4.0, 10.0  # times what is typical, and milliseconds of it, that are excused
-_FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another way
+_HOPE = 1.2  # factor by which the estimate grows each second without observations
+_TYPICAL = 0.1  # weight of a small message in the typical time of small messages
+_PATIENCE, _MOST_TYPICAL_MS = 4.0, 10.0  # times the typical time that is excused; the most that it can be
+_FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another route
 
 
 class LinkEstimate:
@@ -29,33 +31,33 @@ class LinkEstimate:
 
     Attributes:
         mbit_s: 10**6 bits per second.
-        delay_ms: of the smallest message, from one end to the other.
+        delay_ms: the time that the smallest message takes from one end to the other.
     """
 
     def __init__(self, mbit_s: float = 10.0, delay_ms: float = 2.0) -> None:
         self.mbit_s = mbit_s
         self.delay_ms = delay_ms
-        self._best = mbit_s  # that it has been believed to be
+        self._best = mbit_s  # the highest estimate so far
         self._is_warned = False
-        self._typical_ms = 2.0  # of small messages, beyond the shortest
+        self._typical_ms = 2.0  # the typical time of small messages beyond the shortest
 
     @property
     def bytes_per_ms(self) -> float:
-        """What :attr:`mbit_s` is in other units."""
+        """The bandwidth, as in :attr:`mbit_s`, in bytes per millisecond."""
         return self.mbit_s * 125.0
 
     def __str__(self) -> str:
-        """As in "48.0 Mbit/s, 1.2 ms"."""
+        """Describe the estimate, as in "48.0 Mbit/s, 1.2 ms"."""
         return f"{self.mbit_s:.1f} Mbit/s, {self.delay_ms:.1f} ms"
 
     def observe_delay(self, took_ms: float) -> None:
-        """A message of hardly any bytes took so long."""
+        """Take note of how long a message of hardly any bytes took."""
         beyond = min(max(0.0, took_ms - self.delay_ms), _MOST_TYPICAL_MS)
         self._typical_ms += _TYPICAL * (beyond - self._typical_ms)
         self.delay_ms = max(0.0, min(took_ms, self.delay_ms * _FORGOTTEN + 1e-3))
 
     def observe(self, size: int, took_ms: float) -> None:
-        """So many bytes took so long, the delay included."""
+        """Take note of how long ``size`` bytes took, the delay included."""
         crossing_ms = max(took_ms - self.delay_ms, 1e-3)
         excused_ms = _PATIENCE * self._typical_ms
         if size < LEAST_BYTES:
@@ -75,13 +77,13 @@ class LinkEstimate:
         self._move_to(seen, weight)
 
     def nothing_came(self, size: int, waited_ms: float) -> None:
-        """So many bytes have not come in so long: the link is at most as fast as if they came now."""
+        """Take note that bytes have not arrived in so long: the link is at most as fast as if they arrived now."""
         at_most = size / 125.0 / max(waited_ms - self.delay_ms, 1e-3)
         if size >= LEAST_BYTES and at_most < self.mbit_s:
             self.mbit_s = _bounded(at_most)
 
     def forget(self) -> None:
-        """Nothing has been observed for a while: what was bad may be as good again as it has been."""
+        """Raise the estimate towards the best so far, because nothing has been observed for a while."""
         self.mbit_s = min(self._best, self.mbit_s * _HOPE)
 
     def _move_to(self, mbit_s: float, weight: float) -> None:

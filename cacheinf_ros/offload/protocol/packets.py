@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What robot and server send each other: contents cut into packets below the size at which messages get slow.
+"""What robot and server send each other: contents, cut into packets below the size at which messages get slow.
 
-A packet says which session, which start of it (epoch), which frame and which content it belongs to. What belongs
-elsewhere, comes twice, or was damaged on the way is left out; what is missing is noticed by whoever waits for it.
+A packet says which session, which start of it (epoch), which frame and which content it belongs to. Packets that belong
+elsewhere, come twice, or were damaged in transit are dropped; whoever waits for a content notices what is missing.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from enum import IntEnum
 from cacheinf_ros.errors import MOST_CHARACTERS
 
 LARGEST = 400_000
-"""Bytes of content in a packet: a message of 1 MB takes twenty times as long as one of a tenth."""
+"""The largest content of a packet, in bytes: a message of 1 MB takes twenty times as long as one of 100 kB."""
 _MOST_PARTS = 1000
-_WRAPPING = 150  # bytes: a message's other fields, and what the network adds
+_WRAPPING = 150  # bytes of a message's other fields, and of network headers
 
 
 class Kind(IntEnum):
-    """What a packet's content is."""
+    """The kind of a content, which says what it is for."""
 
     HELLO = 0
-    """Robot: start anew; who I am and what I run. Every version reads it."""
+    """Robot: starts anew, and says who it is and what it runs; every version can read it."""
     WELCOME = 1
-    """Server: started anew; what I take."""
+    """Server: has started anew, and says what its operators take."""
     REFUSED = 2
-    """Server: no, because. Every version reads it."""
+    """Server: refuses, and says why; every version can read it."""
     START = 3
-    """Robot: a frame begins."""
+    """Robot: begins a frame."""
     STARTED = 4
-    """Server: the frame's start has arrived."""
+    """Server: has received the frame's start."""
     ROWS = 5
-    """Either: values of a tensor."""
+    """Either: sends values of a tensor."""
     FAILED = 6
-    """Either: the frame cannot be finished, and the session must start anew."""
+    """Either: cannot finish the frame, and the session must start anew."""
     DONE = 7
-    """Server: my part is done; what it took."""
+    """Server: has finished its part of the frame, and says what that took."""
     BYE = 8
-    """Robot: the session ends for good."""
+    """Robot: ends the session for good."""
     FRAME = 9
-    """Robot: a whole frame to compute."""
+    """Robot: sends a whole frame to compute."""
     RESULT = 10
-    """Server: what came of it."""
+    """Server: sends the result of a whole frame."""
     SEARCH = 11
-    """Robot: search for schedules; what operators take here."""
+    """Robot: asks for a search for schedules, and says what its operators take."""
     SEARCHING = 12
-    """Server: I do."""
+    """Server: searches for schedules."""
     SCHEDULES = 13
-    """Server: what was found."""
+    """Server: sends the schedules that were found."""
     NO_SCHEDULES = 14
-    """Server: I do not, because."""
+    """Server: does not search, and says why."""
     LOAD = 15
-    """Server: how busy I am; of no epoch."""
+    """Server: says how busy it is; belongs to no epoch."""
 
 
 _OF_EVERY_VERSION = (Kind.HELLO, Kind.REFUSED)
@@ -62,16 +62,18 @@ _OF_EVERY_VERSION = (Kind.HELLO, Kind.REFUSED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packet:
-    """A part of a content.
+    """A part of a content, with the addresses that say where it belongs.
 
     Attributes:
-        session: of one robot.
+        session: the name of a session with one robot.
         epoch: counts how often the session has started.
+        kind: a :class:`Kind`, where the packet is sound.
         frame: counts frames, from 1; 0: none.
-        tensor: of :attr:`Kind.ROWS`, by number: 0 is the network's input; otherwise 0.
-        part, parts: which of how many.
-        checksum: CRC-32 of all other fields and then the data; of :attr:`Kind.HELLO` and :attr:`Kind.REFUSED`, which
-            say to other versions that they are others, of the data alone.
+        tensor: the number of the tensor, for :attr:`Kind.ROWS`: 0 is the network's input; otherwise 0.
+        part, parts: the number of this part, from 0, and how many there are.
+        data: the bytes of this part.
+        checksum: CRC-32 of all other fields and then the data. For :attr:`Kind.HELLO` and :attr:`Kind.REFUSED`, by
+            which versions tell each other that they differ, CRC-32 of the data alone.
     """
 
     session: str
@@ -86,28 +88,28 @@ class Packet:
 
     @property
     def bytes_on_wire(self) -> int:
-        """About."""
+        """The approximate number of bytes that the packet takes on the network."""
         return len(self.data) + _WRAPPING
 
     @property
     def starts_session(self) -> bool:
-        """Whether a session may begin with it: it greets, and the name can be part of a topic's."""
+        """Whether a session may begin with the packet: it greets, and its session's name may be part of a topic's."""
         name = self.session
         return self.is_sound and self.kind == Kind.HELLO and name.isidentifier() and name.isascii() and len(name) < 100
 
     @property
     def ends_session(self) -> bool:
-        """Whether the robot needs the session no more."""
+        """Whether the packet says that the robot no longer needs the session."""
         return self.is_sound and self.kind == Kind.BYE
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be what was sent."""
+        """Whether the packet can be what was sent: its checksum is right, and its fields are possible."""
         in_order = 0 <= self.part < self.parts <= _MOST_PARTS and len(self.data) <= LARGEST
         return in_order and self.kind in Kind._value2member_map_ and self._sum() == self.checksum
 
     def sealed(self) -> Packet:
-        """Return it with its checksum."""
+        """Return the packet with its checksum."""
         return replace(self, checksum=self._sum())
 
     def _sum(self) -> int:
@@ -121,7 +123,7 @@ Send = Callable[[Packet], None]
 
 
 def text_of(packet: Packet) -> str:
-    """What a packet says in words, shortened and in one line: it goes into logs, which terminals show."""
+    """Return a packet's text, shortened and on one line, because it goes into logs, which terminals show."""
     text = packet.data[: 4 * MOST_CHARACTERS].decode(errors="replace")[:MOST_CHARACTERS]
     return "".join(each if each.isprintable() else " " for each in text)
 
@@ -129,7 +131,7 @@ def text_of(packet: Packet) -> str:
 def cut(
     content: bytes, *, session: str, epoch: int, kind: Kind, frame: int = 0, tensor: int = 0, largest: int = LARGEST
 ) -> Iterator[Packet]:
-    """A content as packets."""
+    """Cut a content into packets."""
     parts = max(1, -(-len(content) // largest))
     for part in range(parts):
         data = content[part * largest : (part + 1) * largest]
@@ -140,7 +142,7 @@ def cut(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Channel:
-    """The way to the other end, in one epoch.
+    """The way to the other end in one epoch.
 
     Attributes:
         session, epoch: see :class:`Packet`.
@@ -158,10 +160,10 @@ class Channel:
 
 
 class Assembly:
-    """Puts a content together from its packets, in whatever order and however often they come.
+    """Reassembles a content from its packets, in whatever order and however often they come.
 
     Attributes:
-        size: bytes so far.
+        size: the bytes so far.
     """
 
     def __init__(self, parts: int) -> None:
@@ -170,7 +172,7 @@ class Assembly:
         self.size = 0
 
     def add(self, packet: Packet) -> bool:
-        """Take a sound packet; whether it was new and fits to the others."""
+        """Take a sound packet, and return whether it was new and fits the others."""
         if packet.parts != self._count or packet.part in self._parts:
             return False
         self._parts[packet.part] = packet.data
@@ -179,7 +181,7 @@ class Assembly:
 
     @classmethod
     def of(cls, before: Assembly | None, packet: Packet) -> Assembly:
-        """Put a sound packet to those before it; where it does not fit to them, another content begins with it."""
+        """Return an assembly with a sound packet added: ``before``, or a new one where the packet does not fit it."""
         if before is not None and before.add(packet):
             return before
         anew = cls(packet.parts)
@@ -188,7 +190,7 @@ class Assembly:
 
     @property
     def packets(self) -> int:
-        """How many parts have come."""
+        """The number of parts that have come."""
         return len(self._parts)
 
     @property
@@ -198,7 +200,7 @@ class Assembly:
 
     @property
     def content(self) -> bytes | None:
-        """Join all parts; None as long as some are missing."""
+        """The joined parts; None while some are missing."""
         if not self.is_complete:
             return None
         return b"".join(self._parts[part] for part in range(self._count))

@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""New values of a tensor as bytes: which pixels, as one bit each, and their values.
+"""Encoding of new values of a tensor: which pixels, as one bit each, and their values.
 
     header | scales (int8 only: float32 per channel) | bits of the pixels, row by row | values, pixel by pixel
 
-Values of floats may be float32, float16, or int8 with a scale for each channel; levels are uint8 and cross as they are.
-Bits and values together may be compressed.
-Whatever is read is checked against what is expected before any memory is taken.
+Values of floats may be float32, float16, or int8 with a scale for each channel; levels are uint8 and are sent as they
+are. Bits and values together may be compressed. Whatever is read is checked against what is expected before any memory
+is allocated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cacheinf_ros.offload.protocol.inflate import inflated
 
 _HEADER = struct.Struct("<IIIBB")  # first row, last row, values, type, compression
 _PLAIN, _DEFLATED = range(2)
-_LEVEL = 1  # of zlib: more costs time and gains little on feature maps
+_LEVEL = 1  # zlib level: a higher one costs time and gains little on feature maps
 _INT8 = 127.0
 _VALUES = {
     "float32": np.float32, "float16": np.float16, "int8": np.int8, "int64": np.int64, "int32": np.int32,
@@ -34,12 +34,12 @@ _LEVELS = "uint8"
 
 
 def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> bytes:
-    """A patch as bytes. Levels, and what is no feature map, are sent as they are."""
+    """Encode a patch; levels, and tensors that are no feature maps, are sent as they are."""
     name = wire.value if patch.is_map and patch.values.dtype == np.float32 else str(patch.values.dtype)
     if name not in _VALUES:
         raise MessageError(f"tensors of {patch.values.dtype} cannot be sent, only of {', '.join(_TYPES)}")
     scales, values = _scaled(patch.values) if name == "int8" else (b"", patch.values)
-    with np.errstate(over="ignore"):  # beyond float16: infinite, and refused there
+    with np.errstate(over="ignore"):  # what exceeds float16 becomes infinite, which the receiver refuses
         content = np.packbits(patch.mask, axis=None).tobytes() + values.astype(_VALUES[name]).tobytes()
     compression = _PLAIN
     if compress:
@@ -50,14 +50,17 @@ def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> byt
 
 
 def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int, *, are_levels: bool = False) -> Patch:
-    """The patch that bytes stand for; of what is no feature map: the values as they lie in memory.
+    """Decode a patch, as :func:`encode_patch` writes it.
+
+    The values of a tensor that is no feature map are those that lie in memory.
 
     Args:
-        rows, width, channels: what is expected.
-        are_levels: whether levels are expected: no other type is read then.
+        data: the bytes.
+        rows, width, channels: the expected shape.
+        are_levels: whether levels are expected; no other type is accepted then.
 
     Raises:
-        MessageError: they stand for something else, or for nothing.
+        MessageError: the bytes are no patch of the expected shape, or hold a number that is not finite.
     """
     if len(data) < _HEADER.size:
         raise MessageError(f"a patch of {len(data)} bytes is cut off")
@@ -89,7 +92,7 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int, 
 
 
 def _scaled(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
-    """Scales as bytes, float32 [channels], and the values over them, rounded."""
+    """Return the scales, float32 [channels], as bytes, and the values divided by them and rounded."""
     largest = np.abs(values).max(axis=0, initial=0.0) / _INT8
     scales = np.where(largest > 0, largest, 1.0).astype(np.float32)
     return scales.tobytes(), np.rint(values / scales)

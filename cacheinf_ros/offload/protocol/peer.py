@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A robot's view of the server for the time of one frame."""
+"""A robot's view of the server during one frame."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cacheinf_ros.offload.protocol.transfer import Transfer, Wire
 
 Choose = Callable[[Outdated], Partition | None]
 Frame = tuple[int, int]
-"""An epoch, and a frame's number in it."""
+"""An epoch, and the number of a frame in it."""
 
 
 class Session(Protocol):
     """What a frame needs of :class:`.row_session.RowSession`."""
 
     def begin(self, epoch: int, start: FrameStart, *, is_awaited: bool) -> tuple[int, bytes]:
-        """The start of the next frame is on its way; its number, and the start as bytes.
+        """Take note that the start of the next frame is being sent; returns its number, and the start as bytes.
 
         Raises:
             LinkError: the epoch has ended.
@@ -29,7 +29,7 @@ class Session(Protocol):
         ...
 
     def late(self, frame: int, size: int) -> None:
-        """Nothing came of a frame for which so many bytes were sent."""
+        """Take note that no answer came for a frame, for which ``size`` bytes were sent."""
         ...
 
     def fail(self, epoch: int, reason: str) -> None:
@@ -38,7 +38,7 @@ class Session(Protocol):
 
 
 class FramePeer:
-    """The server, for one frame; see :class:`.sharing.RemotePeer`."""
+    """The server during one frame; implements :class:`.sharing.RemotePeer`."""
 
     def __init__(
         self, session: Session, wire: Wire, choose: Choose, patience_s: float, *, is_awaited: bool = True
@@ -54,42 +54,42 @@ class FramePeer:
 
     @property
     def frame(self) -> Frame | None:
-        """Which one it is; None before it has begun."""
+        """The epoch and number of the frame; None before it has begun."""
         return (self.epoch, self._crossing.frame) if self._crossing else None
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes were sent in all, the pixels of the input too."""
+        """The bytes that were sent in all, including the pixels of the input."""
         return self._start_bytes + (self._crossing.sent if self._crossing else 0)
 
     @property
     def bytes_received(self) -> int:
-        """How many bytes of rows have come."""
+        """The bytes of rows that have arrived."""
         return self._crossing.received if self._crossing else 0
 
     @property
     def waited_ms(self) -> float:
-        """How long rows of the server were waited for."""
+        """The time that the robot waited for rows of the server, ms."""
         return 1e3 * self._crossing.waited_s if self._crossing else 0.0
 
     def begin(self, start: FrameStart) -> None:
-        """As :meth:`RemotePeer.begin`."""
+        """Implement :meth:`RemotePeer.begin`."""
         frame, content = self._session.begin(self.epoch, start, is_awaited=self.is_awaited)
         self._start_bytes = len(content)
         self._crossing = Transfer(self._wire, frame, time.monotonic() + self._patience_s)
         self._wire.put(Kind.START, content, frame)
 
     def fail(self, reason: str) -> None:
-        """As :meth:`RemotePeer.fail`."""
+        """Implement :meth:`RemotePeer.fail`."""
         self._session.fail(self.epoch, reason)
 
     def send(self, tensor: str, patch: Patch) -> None:
-        """As :meth:`Exchange.send`."""
+        """Implement :meth:`Exchange.send`."""
         assert self._crossing is not None
         self._crossing.send(tensor, patch)
 
     def receive(self, tensor: str, rows: Rows) -> Patch:
-        """As :meth:`Exchange.receive`; ends the epoch where nothing comes."""
+        """Implement :meth:`Exchange.receive`; where nothing comes, the epoch ends."""
         assert self._crossing is not None
         try:
             return self._crossing.receive(tensor, rows)

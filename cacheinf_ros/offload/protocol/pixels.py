@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Changed pixels of the model's input on the wire: one bit each, and a picture of the blocks in which they lie.
+"""Encoding of changed pixels of the model's input: one bit each, and an image of the blocks in which they lie.
 
 Compressed as an image, losslessly or not, a changed block takes a fraction of its bytes. Blocks that lie apart are put
 together into a mosaic; where most of the picture has changed, it is sent as it is.
@@ -21,7 +21,7 @@ from cacheinf_ros.offload.protocol.inflate import inflated
 from cacheinf_ros.sources import decode_picture
 
 BLOCK = 16
-"""Pixels: a multiple of what JPEG takes together."""
+"""The side of a block in pixels: a multiple of the blocks that JPEG compresses together."""
 _WHOLE = 0.5  # share of the blocks from which on the picture is sent as it is
 _HEADER = struct.Struct("<IIBI")  # first row, last row, whether as a mosaic, bytes of the bits
 _FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
@@ -31,7 +31,7 @@ Image = NDArray[np.uint8]
 
 
 def encode_pixels(pixels: Pixels, wire: WireImage, quality: int) -> bytes:
-    """Pixels as bytes; ``quality``: of JPEG, 1 to 100."""
+    """Encode pixels; ``quality`` is that of JPEG, 1 to 100."""
     rows, mask, image = pixels.rows, pixels.mask, pixels.image
     bits = zlib.compress(np.packbits(mask, axis=None).tobytes(), 1)
     if not mask.any():
@@ -45,10 +45,10 @@ def encode_pixels(pixels: Pixels, wire: WireImage, quality: int) -> bytes:
 
 
 def decode_pixels(data: bytes, height: int, width: int) -> Pixels:
-    """The pixels that bytes stand for; ``height``, ``width``: of the input.
+    """Decode pixels of an input of ``height`` x ``width`` pixels, as :func:`encode_pixels` writes them.
 
     Raises:
-        MessageError: they stand for something else, or for nothing.
+        MessageError: the bytes are no pixels of such an input.
     """
     if len(data) < _HEADER.size:
         raise MessageError(f"pixels of {len(data)} bytes are cut off")
@@ -71,7 +71,7 @@ def _unpacked(bits: bytes, rows: int, width: int) -> Mask:
 
 
 def _blocks_of(mask: Mask) -> NDArray[np.bool_]:
-    """bool [ceil(rows / BLOCK), ceil(width / BLOCK)]: which blocks hold anything."""
+    """Return which blocks hold changed pixels, bool [ceil(rows / BLOCK), ceil(width / BLOCK)]."""
     below, beside = -mask.shape[0] % BLOCK, -mask.shape[1] % BLOCK
     padded = np.pad(mask, ((0, below), (0, beside)))
     shape = padded.shape[0] // BLOCK, BLOCK, padded.shape[1] // BLOCK, BLOCK
@@ -79,13 +79,13 @@ def _blocks_of(mask: Mask) -> NDArray[np.bool_]:
 
 
 def _mosaic_shape(blocks: int) -> tuple[int, int]:
-    """(height, width) of a nearly square picture of so many blocks."""
+    """Return the (height, width) of a nearly square mosaic of ``blocks`` blocks."""
     across = int(np.ceil(np.sqrt(blocks)))
     return -(-blocks // across) * BLOCK, across * BLOCK
 
 
 def _tiles(image: Image) -> Image:
-    """uint8 [block rows, block columns, BLOCK, BLOCK, 3], the border continued; a copy."""
+    """Copy the blocks of an image, its border continued: uint8 [block rows, block columns, BLOCK, BLOCK, 3]."""
     below, beside = -image.shape[0] % BLOCK, -image.shape[1] % BLOCK
     padded = np.pad(image, ((0, below), (0, beside), (0, 0)), mode="edge")
     rows, columns = padded.shape[0] // BLOCK, padded.shape[1] // BLOCK
@@ -102,7 +102,7 @@ def _mosaic(image: Image, blocks: NDArray[np.bool_]) -> Image:
 
 
 def _spread(mosaic: Image, blocks: NDArray[np.bool_], size: tuple[int, int]) -> Image:
-    """The opposite of :func:`_mosaic`; black where there is no block."""
+    """Put the blocks of a mosaic back in their places, black elsewhere; the inverse of :func:`_mosaic`."""
     rows, columns = blocks.shape
     tiles = np.zeros((rows, columns, BLOCK, BLOCK, 3), np.uint8)
     tiles[blocks] = _tiles(mosaic).reshape(-1, BLOCK, BLOCK, 3)[: int(blocks.sum())]

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's session with a server: greets it, notices when it is gone, and starts anew whenever anything goes wrong.
 
-What the session is for, rows of shared frames or whole frames, is added in :mod:`.row_session` and
+The purpose of a session, rows of shared frames or whole frames, is added in :mod:`.row_session` and
 :mod:`.whole_frame_session`.
 """
 
@@ -26,18 +26,18 @@ from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, 
 
 NOT_YET = "no server has answered yet"
 REFUSES = "the server refuses"
-_QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
-_SILENT_S = 3.0  # and at least two deadlines: it is dead
+_QUIET_S = 1.0  # the silence after which the server is greeted again; it answers if it is still the same
+_SILENT_S = 3.0  # the silence, or two deadlines where that is longer, after which the server counts as dead
 
 
 class RobotSession:
-    """Used by two threads: one receives, the other computes frames.
+    """A session for two threads, of which one receives and the other computes frames.
 
-    Both ends keep what they know of each other only as long as nothing is lost: what is irregular ends the epoch, and
+    Both sides keep what they know of each other only as long as nothing is lost: any irregularity ends the epoch, and
     with the next one both start from nothing.
 
     Attributes:
-        name: of the session.
+        name: the session's name.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class RobotSession:
 
         Args:
             name: part of the name of the topic on which the server answers.
-            identity: of the model.
+            identity: the identity of the model.
             work: what the server is to do.
-            config: deadlines, and how values cross.
+            config: deadlines, and how values are encoded.
             send: takes packets for the server; it must not wait.
-            epoch: the first one: later than all that whoever computes frames knows of servers.
+            epoch: the first epoch, later than all epochs that the engine has seen.
         """
         self.name = name
         self._config = config
@@ -74,28 +74,28 @@ class RobotSession:
         self._next_hello = self._heard = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
-        self._successor: Welcome | None = None  # of the next epoch: the server has moved
+        self._successor: Welcome | None = None  # the greeting for the next epoch: the server has moved
         self._welcomed = 0.0
         self._refusals = 0  # in a row: each doubles the time until the next greeting
         self._is_open = True
 
     @property
     def complaint(self) -> str:
-        """Why there is no server to work with; empty: there is one."""
+        """Why there is no server to work with; empty where there is one."""
         return self._complaint
 
     @property
     def welcome(self) -> Welcome | None:
-        """What the server said; None: there is no session."""
+        """What the server said when it greeted; None where there is no session."""
         return self._welcome
 
     @property
     def epoch(self) -> int:
-        """How often the session has started, or tried to."""
+        """How often the session has started, or tried to start."""
         return self._epoch
 
     def poll(self) -> None:
-        """To be called now and then: greets the server where there is none or where it is silent."""
+        """Greet the server where there is none, or where it is silent; must be called now and then."""
         with self._lock:
             if not self._is_open:
                 return
@@ -110,7 +110,10 @@ class RobotSession:
             self._send(packet)
 
     def close(self) -> None:
-        """End for good, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows."""
+        """End for good, and tell the server.
+
+        Must be called by the thread that calls :meth:`poll`, so that no greeting follows.
+        """
         with self._lock:
             self._is_open = False
             epoch = self._epoch
@@ -119,7 +122,7 @@ class RobotSession:
             self._send(packet)
 
     def receive(self, packet: Packet) -> None:
-        """Take what came from the server; what is damaged, late or not ours is left out."""
+        """Take a packet from the server; one that is damaged, late or for another session is dropped."""
         if packet.session != self.name or not packet.is_sound:
             return
         with self._lock:
@@ -133,38 +136,38 @@ class RobotSession:
                 self._hear(packet)
 
     def fail(self, epoch: int, reason: str) -> None:
-        """End an epoch, if it has not ended yet: nobody knows what the other end has."""
+        """End an epoch, if it has not ended yet, because nobody knows what the other side has."""
         with self._lock:
             if epoch == self._epoch:
                 self._fail(reason)
 
     def _hear(self, packet: Packet) -> None:
-        """Take a packet of the present epoch that is no greeting."""
+        """Take a packet of the current epoch that is no greeting."""
         if packet.kind == Kind.FAILED:
             self._fail(f"the server: {text_of(packet)}")
-            # it lives, and may have moved: it is asked at once, unless it has only just failed
+            # the server is alive, and may have moved: it is greeted at once, unless it has only just failed
             self._next_hello = self._welcomed + self._config.probe_s
 
     def _objection(self, welcome: Welcome) -> str:
-        """Why a session cannot start with what the server says; empty: it can."""
+        """Return why a session cannot start with the server's greeting; empty where it can."""
         raise NotImplementedError
 
     @property
     def _silent_s(self) -> float:
-        """For how long a server may say nothing."""
+        """How long a server may be silent, seconds."""
         return max(_SILENT_S, self._config.server_deadline_ms / 500)
 
     def _welcomed_again(self) -> None:
-        """Take note that the server is there, and between two frames."""
+        """Take note that the server is alive, and between two frames."""
 
     def _started(self) -> None:
         """Prepare for the first frame of a session."""
 
     def _ended(self, reason: str) -> None:
-        """Let whoever waits for the server go on."""
+        """Release threads that wait for the server."""
 
     def _follow(self) -> None:
-        """Go on with a server that has moved, in the next epoch: between two frames, so that none is lost."""
+        """Switch to a server that has moved, in the next epoch: between two frames, so that none is lost."""
         if self._successor is not None and self._welcome is not None:
             self._ended("the server has moved")
             self._epoch += 1
@@ -194,7 +197,7 @@ class RobotSession:
             self._complain(f"the server: {error}")
             return
         if self._welcome is not None and welcome.server != self._welcome.server:
-            return  # another gateway took this robot for its own, while nobody heard of the first
+            return  # another gateway has taken this robot, too, before it heard of the first
         objection = self._objection(welcome)
         if packet.epoch != self._epoch:
             self._successor = None if objection else welcome
@@ -210,7 +213,7 @@ class RobotSession:
             self._welcomed_again()
 
     def _complain(self, reason: str) -> None:
-        """No session can start for a reason; one that there is ends."""
+        """Take note of why no session can start, and end the current one where there is one."""
         if self._welcome is not None:
             self._fail(reason)
         self._complaint = reason

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's rows of the frames that a robot shares with it."""
+"""The server's part in frames that a robot shares with it: it computes rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ _LEVELS_REMEDY = (
 
 
 class RowWorker:
-    """Computes rows; see :class:`.server_session.Worker`."""
+    """Computes rows; implements :class:`.server_session.Worker`."""
 
     def __init__(self, partition: PartitionWorker, profile: list[list[float]], find: Find = find_nothing) -> None:
         """Prepare.
 
         Args:
-            profile: of the model's operators on this machine, see :class:`.greeting.Welcome`.
-            find: what becomes of a robot's question for schedules.
+            partition: computes the rows.
+            profile: the times of the model's operators on this machine, see :class:`.greeting.Welcome`.
+            find: answers a robot's question for schedules.
         """
         self.profile = profile
         self._partition = partition
         self._find = find
 
     def begin(self, hello: Hello, channel: Channel) -> RowService:
-        """As :meth:`Worker.begin`."""
+        """Implement :meth:`Worker.begin`."""
         wire_type = _WIRE_TYPES.get(hello.wire_type)
         if wire_type is None:
             raise MessageError(f"wire type {hello.wire_type!r}: one of {', '.join(_WIRE_TYPES)}")
@@ -54,10 +55,10 @@ class RowWorker:
 
 
 class RowService:
-    """Serves one epoch; see :class:`.server_session.Service`."""
+    """Serves one epoch; implements :class:`.server_session.Service`."""
 
     def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float, schedules: ScheduleService) -> None:
-        """``patience_s``: for which the robot's rows are waited for."""
+        """Prepare; ``patience_s`` is how long the robot's rows are waited for, in seconds."""
         self.frame = 1
         self._partition = partition
         self._wire = wire
@@ -65,23 +66,23 @@ class RowService:
         self._schedules = schedules
 
     def deliver(self, packet: Packet) -> None:
-        """As :meth:`Service.deliver`."""
+        """Implement :meth:`Service.deliver`."""
         if packet.kind in (Kind.START, Kind.ROWS):
             self._wire.mailbox.deliver(packet)
         else:
             self._schedules.deliver(packet)
 
     def close(self, reason: str) -> None:
-        """As :meth:`Service.close`."""
+        """Implement :meth:`Service.close`."""
         self._wire.mailbox.close(reason)
 
     def serve(self) -> None:
-        """As :meth:`Service.serve`; schedules are answered between frames."""
+        """Implement :meth:`Service.serve`; questions for schedules are answered between frames."""
         self._schedules.serve()
         try:
             content = self._wire.mailbox.take(self.frame, Kind.START, 0, time.monotonic() + IDLE_S)
         except LinkError:
-            return  # nothing came; or a greeting did
+            return  # nothing came, or a greeting did
         started, busy_before = time.monotonic(), time.thread_time()
         self._wire.put(Kind.STARTED, frame=self.frame)
         transfer = Transfer(self._wire, self.frame, started + self._patience_s)
@@ -104,7 +105,7 @@ class RowService:
 
 
 def _levels_objection(robot: str, server: str) -> str:
-    """Why rows of the one mean nothing to the other, by their digests; empty: they mean the same."""
+    """Return why the rows of one side mean nothing to the other, by their digests; empty where they do."""
     if robot == server:
         return ""
     if robot and server:

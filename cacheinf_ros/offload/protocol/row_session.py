@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's session in which a server computes rows of its frames.
 
-Both ends know what the other has of each tensor. Whatever irregular happens ends the epoch: the frame at hand is
-computed by the robot alone.
+Both sides know what the other has of each tensor. Any irregularity ends the epoch: the current frame is computed by the
+robot alone.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
-_CATCH_UP_S = 30.0  # of silence, while the server computes a frame that nobody waits for
-_LOST_S = 2.0  # after such a frame's start: a server that greets then, which it does between frames, has nothing of it
-_UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
+_CATCH_UP_S = 30.0  # how long the server may be silent while it computes a frame that nobody waits for
+_LOST_S = 2.0  # a server that greets so long after such a frame's start has lost it, as it greets between frames
+_UNMEASURED_S = 1.0  # without a measurement for so long, the link may have become better
 
 
 @dataclass(slots=True)
 class _Sent:
-    """A frame's start on its way, or there.
+    """The start of a frame that is in transit, or has arrived.
 
     Attributes:
-        frame: its number.
-        size: bytes.
-        at: when it was sent, seconds.
-        arrived: when the server said that it had come; None: not yet.
+        frame: the frame's number.
+        size: the bytes of the start.
+        at: when the start was sent, seconds.
+        arrived: when the server reported its arrival, seconds; None: not yet.
     """
 
     frame: int
@@ -50,10 +50,10 @@ class RowSession(RobotSession):
     """Shares frames of one model.
 
     Attributes:
-        up, down: what is known of the link.
-        served: the last frame of which the server has said what it took for its part, without waiting; and
-            milliseconds. It says so after the frame has ended.
-        served_ms: of all frames so far.
+        up, down: estimates of the link in both directions.
+        served: the last frame of which the server has reported what its part took, and that time without waiting, in
+            milliseconds; the server reports it after the frame has ended.
+        served_ms: the sum of these times for all frames so far.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class RowSession(RobotSession):
         *,
         before: RowSession | None = None,
     ) -> None:
-        """Prepare, as :class:`RobotSession`.
+        """Prepare, as :class:`RobotSession` does.
 
         Args:
-            space: what the tensors are like.
+            space: describes the tensors.
             before: the session, closed by now, that shared frames of the same engine before this one.
         """
         asked = replace(identity, dropped=tuple(sorted(space.dropped)), levels=space.levels_digest)
@@ -84,11 +84,11 @@ class RowSession(RobotSession):
         self._mailbox = self._new_mailbox()
         self._sent: _Sent | None = None
         self._request: ScheduleRequest | None = None
-        self._is_behind = False  # the server: more is new to it than it computes within the deadline
-        self._is_catching_up = False  # it computes a frame for which nobody waits
+        self._is_behind = False  # whether more is new to the server than it computes within the deadline
+        self._is_catching_up = False  # whether the server computes a frame that nobody waits for
 
     def poll(self, request: ScheduleRequest | None = None) -> None:
-        """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
+        """Implement :meth:`RobotSession.poll`; a request is from now on kept up to date, and sent when it is due."""
         with self._lock:
             self._request = request or self._request
             now = time.monotonic()
@@ -99,11 +99,11 @@ class RowSession(RobotSession):
         self._ask()
 
     def frame(self, choose: Choose) -> FramePeer | None:
-        """The partner for one frame; None where there is no session, or the server still catches up.
+        """Return the peer for one frame, or None where there is no session, or the server still catches up.
 
-        With the first frame of an epoch everything is new to the server. Where it came too late with that, the next
-        epoch's frames are not waited for until it has computed one of them within the deadline: where the whole
-        picture takes longer, no session would get beyond it otherwise.
+        With the first frame of an epoch everything is new to the server. Where it was too late with that frame, the
+        next epoch's frames are not waited for until it has computed one of them within the deadline: otherwise, where
+        the whole picture takes longer than that, no session would get beyond its first frame.
 
         Args:
             choose: see :meth:`RemotePeer.choose`.
@@ -120,10 +120,12 @@ class RowSession(RobotSession):
             return FramePeer(self, wire, choose, patience_s, is_awaited=not self._is_behind)
 
     def begin(self, epoch: int, start: FrameStart, *, is_awaited: bool) -> tuple[int, bytes]:
-        """Take note that the start of the next frame is on its way; the frame's number, and the start as bytes.
+        """Take note that the start of the next frame is being sent; returns its number, and the start as bytes.
 
         Args:
-            is_awaited: whether the robot waits for rows; else the server only catches up, and has time for it.
+            epoch: the epoch that the frame was begun in.
+            start: the start of the frame.
+            is_awaited: whether the robot waits for rows; otherwise the server only catches up, and has time for it.
 
         Raises:
             LinkError: the epoch has ended.
@@ -139,7 +141,7 @@ class RowSession(RobotSession):
             return self._frame, content
 
     def late(self, frame: int, size: int) -> None:
-        """Take note that nothing came of a frame for which so many bytes were sent."""
+        """Take note that no answer came for a frame, for which ``size`` bytes were sent."""
         with self._lock:
             start = self._sent
             if start is not None and start.frame == frame:
@@ -185,7 +187,7 @@ class RowSession(RobotSession):
         self._mailbox = self._new_mailbox()
 
     def _ask(self) -> None:
-        """Send(M, T_c, U_c) of CacheInf's algorithm 1, line 2, where it is due."""
+        """Send the question when it is due: Send(M, T_c, U_c) of CacheInf's algorithm 1, line 2."""
         with self._lock:
             request = self._request
             if request is None or self._welcome is None or not request.is_due(time.monotonic()):
@@ -211,7 +213,7 @@ class RowSession(RobotSession):
             served = Served.decode(packet.data)
             if served is None:
                 return
-            # by its own account, but no longer than it can have been: a robot may pay for it
+            # as the server states it, but no longer than possible: a robot may pay for it
             served_ms = min(max(0.0, served.took_ms - served.waited_ms), 1e3 * (now - start.at))
             frame = packet.epoch, packet.frame
             if self.served is None or self.served[0] != frame:  # packets may come twice

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's answers to a robot that asks for schedules: what they are about is for others to know."""
+"""A server's answers to a robot that asks for schedules.
+
+What questions and answers mean is known elsewhere; here they are bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,36 @@ from cacheinf_ros.errors import CacheinfError, SearchError
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
 
 Find = Callable[[str, bytes], bytes | None]
-"""Takes a session's name and its question. Returns the answer, or None as long as it is searched for; does not wait.
-:class:`CacheinfError`: none is to be expected."""
+"""A function that takes a session's name and its question, and returns the answer.
+
+It returns None while the answer is being searched for, and does not wait. It raises :class:`CacheinfError` where no
+answer is to be expected.
+"""
 
 
 def find_nothing(session: str, question: bytes) -> bytes | None:
-    """Decline whatever is asked; see :data:`Find`."""
+    """Decline every question, as a :data:`Find`."""
     raise SearchError("it searches for nobody (it is part of a fleet, or states no times)")
 
 
 class ScheduleService:
-    """Answers in one epoch; see :class:`.server_session.Service`."""
+    """Answers a robot's questions for schedules in one epoch; see :class:`.server_session.Service`."""
 
     def __init__(self, channel: Channel, find: Find) -> None:
         self._channel = channel
         self._find = find
         self._arrived: bytes | None = None
-        self._asked: bytes | None = None  # what has no answer yet
+        self._asked: bytes | None = None  # the question that has no answer yet
 
     def deliver(self, packet: Packet) -> None:
-        """Take a sound packet, in the receiving thread; one that is no question is left out."""
-        if packet.kind == Kind.SEARCH and packet.parts == 1:  # of the largest network it is one packet
+        """Take a sound packet, in the receiving thread; one that is no question is dropped."""
+        if packet.kind == Kind.SEARCH and packet.parts == 1:  # even for the largest network a question is one packet
             self._arrived = packet.data
 
     def serve(self) -> None:
-        """Answer a question that has come, and one that came before as soon as it can be; does not wait.
+        """Answer a question that has come, or an earlier one as soon as its answer is there; does not wait.
 
-        Send(Schedule) of CacheInf's algorithm 2, line 4.
+        This is Send(Schedule) of CacheInf's algorithm 2, line 4.
         """
         arrived, self._arrived = self._arrived, None
         question = self._asked if arrived is None else arrived

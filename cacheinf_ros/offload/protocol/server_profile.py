@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server states of its operators' times, judged before frames are planned with it."""
+"""Checks of the times that a server states for its operators, before frames are planned with them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _REMEDY = "it is not planned with; its log says why it measured none"
 
 
 def states_times(space: PartitionSpace, profile: Sequence[Sequence[float]]) -> bool:
-    """Whether a profile says what any of the costly operators takes; ``profile``: see :class:`.greeting.Welcome`."""
+    """Tell whether a profile has the time of any costly operator; for ``profile`` see :class:`.greeting.Welcome`."""
     return any(took_ms[-1] > 0 for name, took_ms in zip(space.heights, profile, strict=True) if name in space.costly)
 
 
 def profile_objection(space: PartitionSpace, profile: Sequence[Sequence[float]]) -> str:
-    """Why frames cannot be planned with a profile; empty: they can.
+    """Return why frames cannot be planned with a profile; empty where they can.
 
-    A server that says that its operators take no time would be given all of the work, however slow it is.
+    A server that states that its operators take no time would be given all of the work, however slow it is.
     """
     if not profile:
         return f"the server states no times for its operators: {_REMEDY}"

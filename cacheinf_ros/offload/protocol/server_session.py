@@ -2,7 +2,7 @@
 """A server's session with one robot: greets it, and does what it asks for.
 
 One thread receives, another serves. Nothing that a robot sends is executed or unpickled, and nothing is allocated
-before its size has been compared with what the work makes necessary.
+before its size has been compared with what the work requires.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Identity, We
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send
 
 IDLE_S = 0.2
-"""After which the serving thread looks whether it is to end."""
+"""The time after which the serving thread checks whether it is to end, seconds."""
 _ANEW = "the robot has started anew"
 _ENDS = "the server ends"
 _BUG = "internal error of the server, see its log"
 
 
 class Service(Protocol):
-    """What is done for a robot in one epoch.
+    """The work for a robot in one epoch.
 
     Attributes:
-        frame: with which the epoch ends where :meth:`serve` fails; 0: with none.
+        frame: the frame with which the epoch ends where :meth:`serve` fails; 0: none.
     """
 
     frame: int
@@ -39,33 +39,33 @@ class Service(Protocol):
         ...
 
     def serve(self) -> None:
-        """Serve one frame, or none where none comes for :data:`IDLE_S`; :class:`CacheinfError` ends the epoch."""
+        """Serve one frame, or none if none comes within :data:`IDLE_S`; :class:`CacheinfError` ends the epoch."""
         ...
 
     def close(self, reason: str) -> None:
-        """Let :meth:`serve` return, or fail for this reason."""
+        """Make :meth:`serve` return, or fail for this reason."""
         ...
 
 
 class Worker(Protocol):
-    """What computes a robot's model, for as long as the robot asks for that.
+    """Computes a robot's model, for as long as the robot asks for it.
 
     Attributes:
-        profile: for the robot, see :class:`Welcome`.
+        profile: operator times that the robot is told, see :class:`Welcome`.
     """
 
     profile: list[list[float]]
 
     def begin(self, hello: Hello, channel: Channel) -> Service:
-        """Forget all that was, for a new epoch; :class:`CacheinfError` where the robot asks for what cannot be."""
+        """Begin a new epoch, from nothing; raises :class:`CacheinfError` where the robot asks for the impossible."""
         ...
 
 
 class ServerSession:
-    """Ends with a refusal, or when it is closed.
+    """A session that ends with a refusal, or when it is closed.
 
     Attributes:
-        name: of the session.
+        name: the session's name.
     """
 
     def __init__(
@@ -74,8 +74,9 @@ class ServerSession:
         """Prepare.
 
         Args:
-            make_worker: takes its time, and is called by :meth:`serve`. Raises :class:`CacheinfError` where there is no
-                such model.
+            name: the session's name.
+            make_worker: makes the worker, which takes time; called by :meth:`serve`. Raises :class:`CacheinfError`
+                where there is no such model.
             send: takes packets for the robot; it must not wait.
             complain: takes what the server's operator should know.
         """
@@ -88,23 +89,23 @@ class ServerSession:
         self._greeting: Packet | None = None
         self._epoch: tuple[Channel, Service] | None = None
         self._worker: Worker | None = None
-        self._asked: tuple[Identity, Work] | None = None  # of the worker
+        self._asked: tuple[Identity, Work] | None = None  # what the worker was made for
         self._is_open = True
         self._serving_since_s: float | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether it serves, or will."""
+        """Whether the session serves, or will serve."""
         return self._is_open
 
     @property
     def busy_s(self) -> float:
-        """For how long it has been at the frame at hand; where none comes, never more than :data:`IDLE_S`."""
+        """How long it has worked on the current frame, seconds; while none comes, never more than :data:`IDLE_S`."""
         since_s = self._serving_since_s
         return 0.0 if since_s is None else time.monotonic() - since_s
 
     def receive(self, packet: Packet) -> None:
-        """Take what came from the robot; what is damaged, late or not for this session is left out."""
+        """Take a packet from the robot; one that is damaged, late or for another session is dropped."""
         if packet.session != self.name or not packet.is_sound:
             return
         with self._changed:
@@ -118,9 +119,9 @@ class ServerSession:
                 epoch[1].deliver(packet)
 
     def serve(self) -> None:
-        """Serve until the session ends; whatever a robot sends, this goes on.
+        """Serve until the session ends, whatever the robot sends.
 
-        However it ends, the session does not count as open any more.
+        However the call ends, the session no longer counts as open after it.
         """
         try:
             while self._is_open:
@@ -136,11 +137,11 @@ class ServerSession:
         finally:
             with self._changed:
                 self._is_open = False
-                # an engine's memory goes back now, not when somebody collects the cycle of session and make_worker
+                # frees the engine's memory now, not when the cycle of session and make_worker is collected
                 self._worker, self._epoch = None, None
 
     def close(self) -> None:
-        """Let :meth:`serve` return, and the robot know."""
+        """Make :meth:`serve` return, and tell the robot."""
         with self._changed:
             self._is_open = False
             epoch = self._epoch
@@ -167,7 +168,7 @@ class ServerSession:
             hello = read_hello(packet.data)
             service = self._worker_for(hello).begin(hello, channel)
         except Exception as error:
-            # a robot that hears nothing greets again, and would have the model compiled for ever
+            # a robot that gets no answer greets again, and would have the model compiled forever
             is_told = isinstance(error, CacheinfError)
             self._complain(str(error) if is_told else traceback.format_exc())
             channel.put(Kind.REFUSED, (str(error) if is_told else _BUG).encode())
@@ -180,7 +181,7 @@ class ServerSession:
     def _worker_for(self, hello: Hello) -> Worker:
         asked = Identity(model=hello.model, network=hello.network, dropped=hello.dropped), hello.work
         if self._worker is None or asked != self._asked:
-            self._worker = None  # first: there may be no memory for both
+            self._worker = None  # before the new one: there may be no memory for both
             self._worker = self._make_worker(*asked)
             self._asked = asked
         return self._worker

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The start of a shared frame as bytes."""
+"""Encoding of the start of a shared frame."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _HEADER = struct.Struct("<BBiiI")  # refresh, outside, shift, operators
 
 
 def encode_start(start: FrameStart, space: PartitionSpace, wire: WireImage, quality: int) -> bytes:
-    """A start as bytes; ``quality``: of JPEG."""
+    """Encode the start of a frame; ``quality`` is that of JPEG."""
     rows = np.array([start.partition.robot_rows[name] for name in space.heights], np.int32)
     header = _HEADER.pack(start.refresh, int(start.outside), *start.shift, len(rows))
     return header + rows.tobytes() + encode_pixels(start.pixels, wire, quality)
 
 
 def decode_start(data: bytes, space: PartitionSpace) -> FrameStart:
-    """The start that bytes stand for.
+    """Decode the start of a frame, as :func:`encode_start` writes it.
 
     Raises:
-        MessageError: they stand for something else, or for nothing.
+        MessageError: the bytes are no start of a frame of this network.
     """
     if len(data) < _HEADER.size:
         raise MessageError(f"a frame's start of {len(data)} bytes is cut off")

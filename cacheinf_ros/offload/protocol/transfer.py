@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Tensors of one frame on their way between robot and server, seen from either end."""
+"""Transfers of tensors of one frame between robot and server, seen from either end."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SERVED = struct.Struct("<dddI")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a server reports of a frame that it has done.
+    """A server's report on a frame that it has finished.
 
     Attributes:
-        took_ms: from the frame's start.
-        waited_ms: of these, for rows of the robot.
-        busy_ms: that the serving thread computed, by the processor's clock: what others do meanwhile does not count; on
-            a GPU what it took without waiting.
-        last_bytes: of the last rows.
+        took_ms: the time since the frame's start.
+        waited_ms: the part of it spent waiting for rows of the robot.
+        busy_ms: how long the serving thread computed, by its CPU time, so that other threads' work does not count; on a
+            GPU the time without waiting.
+        last_bytes: the size of the last rows, bytes.
     """
 
     took_ms: float
@@ -36,12 +36,12 @@ class Served:
     last_bytes: int
 
     def encode(self) -> bytes:
-        """The content of a packet of kind DONE."""
+        """Encode the report as the content of a DONE packet."""
         return _SERVED.pack(self.took_ms, self.waited_ms, self.busy_ms, self.last_bytes)
 
     @classmethod
     def decode(cls, content: bytes) -> Served | None:
-        """Read it; None: it is damaged, or what it says is no time."""
+        """Decode the content of a DONE packet; returns None where it is damaged, or its times are impossible."""
         if len(content) != _SERVED.size:
             return None
         took_ms, waited_ms, busy_ms, last_bytes = _SERVED.unpack(content)
@@ -52,12 +52,12 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wire(Channel):
-    """A channel on which rows of tensors cross.
+    """A channel on which rows of tensors are sent.
 
     Attributes:
-        space: what the tensors are like.
+        space: describes the tensors.
         wire_type, compress: see :func:`.patches.encode_patch`.
-        mailbox: where what the other end sends arrives.
+        mailbox: takes what the other end sends.
     """
 
     space: PartitionSpace
@@ -70,13 +70,13 @@ class Transfer:
     """The exchange of one frame.
 
     Attributes:
-        sent, received: bytes of rows so far.
-        last_sent: bytes of the last rows.
-        waited_s: for rows of the other end.
+        sent, received: the bytes of rows so far.
+        last_sent: the bytes of the last rows.
+        waited_s: the time spent waiting for rows of the other end.
     """
 
     def __init__(self, wire: Wire, frame: int, deadline: float) -> None:
-        """``deadline``: until ``time.monotonic()`` is that, rows are waited for."""
+        """Prepare; rows are waited for until ``time.monotonic()`` reaches ``deadline``."""
         self.wire = wire
         self.frame = frame
         self.deadline = deadline
@@ -85,14 +85,14 @@ class Transfer:
         self._numbers = wire.space.numbers
 
     def send(self, tensor: str, patch: Patch) -> None:
-        """As :meth:`Exchange.send`."""
+        """Implement :meth:`Exchange.send`."""
         content = encode_patch(patch, self.wire.wire_type, compress=self.wire.compress)
         self.sent += len(content)
         self.last_sent = len(content)
         self.wire.put(Kind.ROWS, content, self.frame, self._numbers[tensor])
 
     def receive(self, tensor: str, rows: Rows) -> Patch:
-        """As :meth:`Exchange.receive`."""
+        """Implement :meth:`Exchange.receive`."""
         started = time.monotonic()
         content = self.wire.mailbox.take(self.frame, Kind.ROWS, self._numbers[tensor], self.deadline)
         self.waited_s += time.monotonic() - started

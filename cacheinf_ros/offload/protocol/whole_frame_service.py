@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's computing of whole frames that a robot sends."""
+"""The server's part in computing whole frames that a robot sends."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from cacheinf_ros.offload.protocol.server_session import IDLE_S
 _LARGEST_FRAME = 2**25  # bytes
 
 Compute = Callable[[bytes], bytes]
-"""From the content of a FRAME packet to that of the RESULT."""
+"""A function that computes the content of a RESULT packet from that of a FRAME packet."""
 
 
 class WholeFrameWorker:
-    """Computes whole frames; see :class:`.server_session.Worker`."""
+    """Computes whole frames; implements :class:`.server_session.Worker`."""
 
     def __init__(self, compute: Compute) -> None:
-        """``compute``: raises :class:`CacheinfError` where nothing comes of a frame; the robot is told."""
+        """Prepare; ``compute`` raises :class:`CacheinfError` where a frame fails, which the robot is told."""
         self.profile: list[list[float]] = []
         self._compute = compute
 
     def begin(self, hello: Hello, channel: Channel) -> WholeFrameService:
-        """As :meth:`Worker.begin`; a model's own cache stays, for it relies on nothing that the robot knows."""
+        """Implement :meth:`Worker.begin`; the model's own cache stays, as it relies on nothing that the robot knows."""
         return WholeFrameService(self._compute, channel)
 
 
 class WholeFrameService:
-    """Serves one epoch; see :class:`.server_session.Service`. The latest frame wins."""
+    """Serves one epoch, in which the latest frame wins; implements :class:`.server_session.Service`."""
 
     def __init__(self, compute: Compute, channel: Channel) -> None:
         self.frame = 0
@@ -44,20 +44,20 @@ class WholeFrameService:
         self._is_closed = False
 
     def deliver(self, packet: Packet) -> None:
-        """As :meth:`Service.deliver`."""
+        """Implement :meth:`Service.deliver`."""
         with self._changed:
             self._frames.deliver(packet)
             self._arrived = self._frames.take() or self._arrived
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:
-        """As :meth:`Service.close`."""
+        """Implement :meth:`Service.close`."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     def serve(self) -> None:
-        """As :meth:`Service.serve`; what is wrong with a frame ends only that."""
+        """Implement :meth:`Service.serve`; an error in a frame ends only that frame."""
         with self._changed:
             self._changed.wait_for(lambda: self._arrived is not None or self._is_closed, IDLE_S)
             arrived, self._arrived = self._arrived, None

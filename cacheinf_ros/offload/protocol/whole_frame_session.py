@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A robot's session in which a server computes whole frames, each from its picture alone.
+"""A robot's session in which a server computes whole frames, each from its image alone.
 
-A frame that is lost or late ends nothing: no end relies on what the other has.
+A frame that is lost or late does not end the session, because neither side relies on what the other side has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send, t
 from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession
 
 _NS_PER_S = 1e9
-_BESIDE_OUTPUTS = 2**22  # bytes: classes, boxes and their shapes
+_BESIDE_OUTPUTS = 2**22  # bytes of classes, boxes and their shapes in a result
 _RENEWED_AFTER = 3  # failures in a row
 
 
@@ -26,10 +26,10 @@ class WholeFrameSession(RobotSession):
     def __init__(
         self, name: str, identity: Identity, config: OffloadConfig, send: Send, *, most_output_bytes: int = 2**28
     ) -> None:
-        """Prepare, as :class:`RobotSession`.
+        """Prepare, as :class:`RobotSession` does.
 
         Args:
-            most_output_bytes: of the outputs in a result.
+            most_output_bytes: the limit for the outputs in a result.
         """
         super().__init__(name, identity, Work.FRAMES, config, send)
         self._changed = threading.Condition(self._lock)
@@ -37,13 +37,14 @@ class WholeFrameSession(RobotSession):
         self._most_output_bytes = most_output_bytes
         self._results = self._new_results()
         self._answered: tuple[Ticket, bytes] | None = None
-        self._renewed_at = 0  # so many failures
+        self._renewed_at = 0  # the number of failures at which the session last started anew
         self._renewed_of: str | None = None  # the instance of the server that failed, while the next epoch begins
 
     def poll(self) -> None:
-        """As :meth:`RobotSession.poll`; after some failures in a row both ends start anew.
+        """Implement :meth:`RobotSession.poll`; after some failures in a row both sides start anew.
 
-        Whatever one of them waits for that the other does not send is forgotten so. The server stays one that fails.
+        That clears states in which one side waits for something that the other never sends. The server still counts as
+        failing.
         """
         with self._lock:
             self._frames.expire(time.monotonic_ns())
@@ -56,32 +57,32 @@ class WholeFrameSession(RobotSession):
 
     @property
     def complaint(self) -> str:
-        """As :attr:`RobotSession.complaint`; also while answers are not waited for."""
+        """Why frames are not sent or answers not waited for; empty where they are."""
         with self._lock:
             self._frames.expire(time.monotonic_ns())
             return self._complaint or self._frames.complaint
 
     def wait_until_started(self, timeout_s: float) -> None:
-        """Wait until a session has started for the first time, or is known not to."""
+        """Wait until a session has started for the first time, or cannot start."""
         with self._changed:
             self._changed.wait_for(lambda: self._complaint != NOT_YET, timeout_s)
 
     def request(self, more_ms: float = 0.0) -> Ticket | None:
-        """Ask to send a frame; None: there is no session, or it is not time to try again.
+        """Ask to send a frame; returns None where there is no session, or it is not yet time to try again.
 
         Args:
-            more_ms: for the answer, beside the deadline.
+            more_ms: time for the answer beyond the deadline.
         """
         with self._lock:
             self._answered = None
             return None if self._welcome is None else self._frames.request(time.monotonic_ns(), more_ms)
 
     def send(self, ticket: Ticket, content: bytes) -> None:
-        """Send a frame that was asked for."""
+        """Send a frame for which a ticket was given."""
         Channel(session=self.name, epoch=self._epoch, send=self._send).put(Kind.FRAME, content, ticket.sequence)
 
     def result(self, ticket: Ticket) -> bytes | None:
-        """Wait for what comes of a frame until its deadline; None: nothing, in time."""
+        """Wait for the result of a frame until its deadline; returns None where none comes in time."""
         with self._changed:
             left_s = (ticket.deadline_ns - time.monotonic_ns()) / _NS_PER_S
             self._changed.wait_for(lambda: self._is_settled(ticket), max(0.0, left_s))
@@ -104,7 +105,7 @@ class WholeFrameSession(RobotSession):
 
     def _hear_result(self, packet: Packet) -> None:
         if packet.frame != self._frames.open_sequence:
-            return  # late, or of a frame that was never sent: those that are would come to nothing
+            return  # late, or of a frame that was never sent: it must not replace the awaited one
         self._results.deliver(packet)
         if self._results.too_large == packet.frame:
             reason = f"outputs of more than {self._most_output_bytes} bytes: set max_output_bytes here to the server's"

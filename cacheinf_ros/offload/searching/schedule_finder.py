@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where a robot's schedules come from: CacheInf's algorithm 1, lines 1 to 3."""
+"""Finds a robot's schedules: CacheInf's algorithm 1, lines 1 to 3."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class ScheduleFinder:
-    """Gives a scheduler its table: the stored one, or the server's, or, if the server declines, one searched here.
+    """Gives a scheduler its table: a stored one, or the server's, or, if the server declines, one searched here.
 
-    Until then the scheduler does with simple schedules. :meth:`poll` and :meth:`close` are for one thread.
+    Until then the scheduler uses simple schedules. :meth:`poll` and :meth:`close` must be called by one thread.
 
     Attributes:
-        request: to be asked by the session; None: nothing is, or not any more.
+        request: what the session is to ask the server; None: nothing, or nothing any more.
     """
 
     def __init__(
@@ -43,12 +43,13 @@ class ScheduleFinder:
         """Look for a stored table, and ask the server where there is none.
 
         Args:
-            model: its name, for files.
-            scheduler: knows the machines: T_c and T_s.
-            searching: held while this process searches: one search at a time.
-            note: takes how things are, for diagnostics.
-            search_s: how long to search, there or here.
-            prefix: of what is logged.
+            model: the model's name, for files.
+            workload: the network.
+            scheduler: gets the table, and knows the machines: T_c and T_s.
+            searching: held while this process searches, so that there is one search at a time.
+            note: takes the state of the search, for diagnostics.
+            search_s: how long to search, by the server or here.
+            prefix: the prefix of texts in the log.
         """
         self._model, self._workload, self._scheduler = model, workload, scheduler
         self._searching, self._note, self._search_s, self._prefix = searching, note, search_s, prefix
@@ -64,7 +65,7 @@ class ScheduleFinder:
         self.request = ScheduleRequest(question, most_table_bytes(workload))
 
     def poll(self) -> None:
-        """See what the server has answered; to be called now and then."""
+        """Check what the server has answered; must be called now and then."""
         request = self.request
         if request is None:
             return
@@ -76,7 +77,7 @@ class ScheduleFinder:
             self._note("the server searches")
 
     def close(self) -> None:
-        """Begin no search any more, and ask for none."""
+        """Start no more searches, and ask the server for none."""
         self._is_closing = True
         if self.request is not None:
             self.request.withdraw()
@@ -97,7 +98,7 @@ class ScheduleFinder:
         _log.info("%sschedules are solved %s", self._prefix, whence)
 
     def _search_here(self, reason: str) -> None:
-        """Do without the server, which is said once."""
+        """Search in this process, and log once that the server does not."""
         self.request = None
         _log.warning("%sschedules are searched for here, for the server does not: %s", self._prefix, reason)
         threading.Thread(target=self._solve, args=(reason,), daemon=True).start()

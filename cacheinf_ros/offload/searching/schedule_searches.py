@@ -29,10 +29,10 @@ from cacheinf_ros.pipeline import THROTTLE, guarded
 
 _log = logging.getLogger(__name__)
 
-_MOST_WAITING = 8  # questions
+_MOST_WAITING = 8  # questions in the queue
 _MOST_KEPT = 100  # tables on the disk: robots may ask whatever they like
 _MOST_KNOWN = 16  # results in memory
-_GONE_S = 100.0  # sessions ask again and again as long as they wait, and between frames, which are shorter
+_GONE_S = 100.0  # the silence after which a session has ended: waiting sessions ask again between any two frames
 _NAME = "for_robot"
 _PAUSE_S = 1.0  # after a failure that no question has caused
 _BUG = "internal error of the server, see its log"
@@ -40,11 +40,11 @@ _BUG = "internal error of the server, see its log"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServerSide:
-    """What a server knows by itself of a network that robots ask about.
+    """What a server itself knows of a network that robots ask about.
 
     Attributes:
-        network: its hash.
-        layout, space: what it computes, and what of that can be split.
+        network: the network's hash.
+        layout, space: what the network computes, and what of that can be split.
         server_ms: float64 [operators, points]: T_s of algorithm 2, line 2.
     """
 
@@ -56,12 +56,12 @@ class ServerSide:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Search:
-    """What has become of a question.
+    """The state of a question.
 
     Attributes:
-        asking: when each session last asked it, of those that have no answer yet.
-        found: the table; None: not yet.
-        refusal: why there will be none; empty: there may be.
+        asking: when each session that has no answer yet last asked.
+        found: the table; None: there is none yet.
+        refusal: why there will be no table; empty: there may be one.
     """
 
     asking: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Search:
         return self.found is not None or bool(self.refusal)
 
     def forget_gone(self) -> None:
-        """Forget the sessions that have ended, as they ask no more."""
+        """Forget the sessions that have ended, which no longer ask."""
         now_s = time.monotonic()
         self.asking = {session: asked_s for session, asked_s in self.asking.items() if now_s - asked_s <= _GONE_S}
 
@@ -81,11 +81,11 @@ class _Search:
 class ScheduleSearches:
     """Searches for one robot after the other, each in a process of its own, and keeps what is found on the disk.
 
-    Used by any thread.
+    It may be used by any thread.
     """
 
     def __init__(self, longest_s: float) -> None:
-        """``longest_s``: a search takes no longer; 0: none is made."""
+        """Prepare; ``longest_s`` limits the time of a search; 0: no search is made."""
         self._longest_s = longest_s
         self._changed = threading.Condition()
         self._searches: OrderedDict[bytes, _Search] = OrderedDict()  # by question
@@ -95,11 +95,11 @@ class ScheduleSearches:
         self._is_open = True
 
     def about(self, side: ServerSide) -> Find:
-        """What sessions of one model ask; see :data:`.schedule_service.Find`."""
+        """Return what answers the questions of sessions of one model; see :data:`.schedule_service.Find`."""
         return partial(self._find, side)
 
     def close(self) -> None:
-        """End the search at hand and its process, and answer nobody any more."""
+        """End the current search and its process, and answer no more questions."""
         with self._changed:
             self._is_open = False
             if self._running is not None:
@@ -109,7 +109,7 @@ class ScheduleSearches:
             self._thread.join()
 
     def _find(self, side: ServerSide, session: str, content: bytes) -> bytes | None:
-        """Receive of algorithm 2, line 1; without waiting for the answer."""
+        """Return the table for a question, or None while it is searched for: Receive of algorithm 2, line 1."""
         if self._longest_s <= 0:
             raise SearchError("it searches for nobody (server.search_s is 0)")
         key = hashlib.sha256(repr((side.network, sorted(side.space.dropped))).encode() + content).digest()
@@ -121,16 +121,16 @@ class ScheduleSearches:
                 return search.found
             if search is not None:
                 search.forget_gone()
-            if search is None or (search.refusal and not search.asking):  # nobody is left who has to be told
+            if search is None or (search.refusal and not search.asking):  # nobody is left to be told
                 search = self._queue(key, question_of(content, side.server_ms), side, session)
             search.asking[session] = time.monotonic()
             if search.refusal:
-                self._leave(key, session)  # it has been told, and may be asked again
+                self._leave(key, session)  # the session is told now, and may ask again
                 raise SearchError(search.refusal)
             return None
 
     def _queue(self, key: bytes, question: Question, side: ServerSide, session: str) -> _Search:
-        """Let a question wait for its turn; what the session asked before and still waits, it asks no more."""
+        """Queue a question; earlier questions of the session that still wait are withdrawn."""
         for other in list(self._waiting):
             self._leave(other, session)
         if len(self._waiting) >= _MOST_WAITING:
@@ -146,7 +146,7 @@ class ScheduleSearches:
         return search
 
     def _leave(self, key: bytes, session: str) -> None:
-        """A session asks a question no more that waits, or came to nothing."""
+        """Withdraw a question of a session that waits or came to nothing."""
         asking = self._searches[key].asking
         asking.pop(session, None)
         if not asking:
@@ -163,7 +163,7 @@ class ScheduleSearches:
                 time.sleep(_PAUSE_S)
 
     def _search_next(self) -> None:
-        """Wait for a question, and answer it; its model is not kept in memory for those who once asked about it."""
+        """Wait for a question, and answer it; the model is not kept in memory after that."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or not self._is_open)
             if not self._is_open:
@@ -184,7 +184,7 @@ class ScheduleSearches:
                     search.asking.clear()  # the table is there for whoever asks
 
     def _result(self, question: Question, side: ServerSide) -> tuple[bytes | None, str]:
-        """The table, or why there is none."""
+        """Return the table, or the reason why there is none."""
         try:
             return table_bytes(self._schedule(question, side)), ""
         except CacheinfError as error:
@@ -196,7 +196,7 @@ class ScheduleSearches:
             return None, _BUG
 
     def _schedule(self, question: Question, side: ServerSide) -> ScheduleTable:
-        """Schedule = ComputeSchedule(T_s, T_c) of algorithm 2, line 3; or what it was when it was computed before."""
+        """Compute Schedule = ComputeSchedule(T_s, T_c) of algorithm 2, line 3, or read one that is stored."""
         workload = Workload(side.layout, side.space)
         if question.identity != identity(workload, side.server_ms):
             raise SearchError("the robot asks about another network, or another server's times; it must greet anew")
@@ -233,5 +233,5 @@ def _forget_old_files(folder: Path) -> None:
 
 
 def server_side(network: str, layout: Layout, space: PartitionSpace, profile: list[list[float]]) -> ServerSide:
-    """What a server knows of a model; ``profile``: as it states it, see :class:`.greeting.Welcome`."""
+    """Return what a server knows of a model; ``profile`` is as the server states it, see :class:`.greeting.Welcome`."""
     return ServerSide(network=network, layout=layout, space=space, server_ms=np.array(profile, np.float64))

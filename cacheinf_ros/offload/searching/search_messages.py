@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What crosses when a server searches for schedules for a robot: the robot's question, and the table that answers it.
+"""The messages of a search by the server: the robot's question, and the table that answers it.
 
-The question is T_c of CacheInf's algorithm 1, line 2. The network M does not cross: both have it, and a hash says that
-it is the same one; so the server needs to believe nothing of it.
+The question is T_c of CacheInf's algorithm 1, line 2. The network M is not sent: both sides have it, and a hash tells
+whether it is the same, so that the server need not trust the robot about it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _TIME = np.dtype("<f8")
 _ROW = np.dtype("<i4")
 _LONGEST_MS = 1e9
 _MOST = (3600.0, 60_000.0, 16.0, 16.0, 60_000.0, 60_000.0)
-"""Of the numbers in a question, in their order there."""
+"""The largest values of the numbers in a question, in their order there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """What a robot asks.
+    """A robot's question for schedules.
 
     Attributes:
         identity: hash of the network and of the server's times as the robot knows them, see
             :func:`.stored_plans.identity`.
-        search_s: for which it would search.
-        machines: the robot's times, T_c; the server's are the server's own, T_s.
+        search_s: how long the robot would search, seconds.
+        machines: the robot's times, T_c, and the server's own, T_s.
     """
 
     identity: bytes
@@ -45,7 +45,7 @@ class Question:
 
 
 def question_bytes(workload: Workload, machines: Machines, search_s: float) -> bytes:
-    """A robot's question as bytes."""
+    """Encode a robot's question."""
     numbers = (
         search_s, machines.delay_ms, machines.value_bytes, machines.input_pixel_bytes, machines.robot_transfer_ms,
         machines.server_transfer_ms,
@@ -55,13 +55,14 @@ def question_bytes(workload: Workload, machines: Machines, search_s: float) -> b
 
 
 def question_of(content: bytes, server_ms: Numbers) -> Question:
-    """The opposite.
+    """Read a robot's question, as :func:`question_bytes` writes it.
 
     Args:
-        server_ms: float64 [operators, points], the server's own times.
+        content: the bytes.
+        server_ms: float64 [operators, points]: the server's own times.
 
     Raises:
-        MessageError: it is no question about a network of so many operators, or has numbers that cannot be.
+        MessageError: it is no question about a network with that many operators, or has impossible numbers.
     """
     size = _HEADER.size + server_ms.size * _TIME.itemsize
     if len(content) != size:
@@ -70,7 +71,7 @@ def question_of(content: bytes, server_ms: Numbers) -> Question:
     if not all(0 <= number <= most for number, most in zip(numbers, _MOST, strict=True)):
         raise MessageError("a question for schedules has numbers that cannot be")
     robot_ms = np.frombuffer(content, _TIME, offset=_HEADER.size).astype(np.float64).reshape(server_ms.shape)
-    if not ((robot_ms >= 0) & (robot_ms < _LONGEST_MS)).all():  # not a number is neither
+    if not ((robot_ms >= 0) & (robot_ms < _LONGEST_MS)).all():  # also false for NaN
         raise MessageError("a question for schedules has times that cannot be")
     search_s, delay_ms, value_bytes, pixel_bytes, robot_transfer_ms, server_transfer_ms = numbers
     machines = Machines(
@@ -86,16 +87,16 @@ def question_of(content: bytes, server_ms: Numbers) -> Question:
 
 
 def table_bytes(table: ScheduleTable) -> bytes:
-    """A table over the bandwidths and reuse ratios of this version as bytes: the two axes, and rows, packed."""
+    """Encode a table over the bandwidths and reuse ratios of this version: the two axes, and rows, compressed."""
     axes = np.array([*table.mbit_s, *table.reuse], _TIME)
     return zlib.compress(axes.tobytes() + table.rows.astype(_ROW).tobytes())
 
 
 def table_of(content: bytes, workload: RowWork) -> ScheduleTable:
-    """The opposite.
+    """Read a table, as :func:`table_bytes` writes it.
 
     Raises:
-        MessageError: it is no table that a robot with this network can execute.
+        MessageError: the content is no table that a robot with this network can execute.
     """
     axes = np.array([*MBIT_S, *CACHED], _TIME)
     plain = inflated(content, axes.nbytes + _rows_bytes(workload), "a table of schedules")
@@ -108,7 +109,7 @@ def table_of(content: bytes, workload: RowWork) -> ScheduleTable:
 
 
 def most_table_bytes(workload: RowWork) -> int:
-    """The longest table that makes sense, packed: what does not shrink grows by less than a hundredth."""
+    """Return the largest size of an encoded table: data that cannot be compressed grows by less than 1 %."""
     return math.ceil(1.01 * _rows_bytes(workload)) + 1000
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""All that a search for schedules depends on, on its way to a process of its own; nothing in it can be executed."""
+"""Everything that a search for schedules depends on, as data for a process of its own; it cannot execute anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_WORK, _OF_READS, _OF_MACHINES = _names(RowWork), _names(Reads), _names(Machi
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SearchProblem:
-    """What is to be solved.
+    """A problem for a search for schedules.
 
     Attributes:
         work: the network.
@@ -40,7 +40,7 @@ class SearchProblem:
 
 
 def problem_bytes(problem: SearchProblem) -> bytes:
-    """A problem as an archive of arrays."""
+    """Write a problem as an archive of arrays (npz)."""
     parts: dict[str, Any] = {name: getattr(problem.work, name) for name in _OF_WORK if name != "reads"}
     parts |= {name: getattr(problem.work.reads, name) for name in _OF_READS}
     parts |= {name: getattr(problem.machines, name) for name in _OF_MACHINES}
@@ -50,7 +50,7 @@ def problem_bytes(problem: SearchProblem) -> bytes:
 
 
 def problem_of(content: bytes) -> SearchProblem:
-    """The opposite."""
+    """Read a problem from an archive of arrays, as :func:`problem_bytes` writes it."""
     with np.load(io.BytesIO(content), allow_pickle=False) as parts:
         found: dict[str, Any] = {name: parts[name] if parts[name].ndim else float(parts[name]) for name in parts.files}
     reads = Reads(**{name: found[name] for name in _OF_READS})

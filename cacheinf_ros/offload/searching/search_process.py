@@ -12,29 +12,29 @@ from cacheinf_ros.background_process import command_of, program_environment
 from cacheinf_ros.errors import SearchError
 
 _PROGRAM = Path(__file__).with_name("search_program.py")
-_MORE_S = 60.0  # beside the search: importing, and the last steps, at low priority
+_MORE_S = 60.0  # allowed beyond the search: imports, and the last steps, at low priority
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class SearchProcess:
-    """Searches at low priority, and ends with this process, however that ends; use as a context manager.
+    """Searches at low priority, and ends with this process, however this one ends; use it as a context manager.
 
-    All that goes in and comes out crosses pipes: nothing is left on the disk.
+    All input and output crosses pipes: nothing is left on the disk.
     """
 
     def __init__(self, problem: bytes, time_limit_s: float) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
             problem: see :func:`.search_problem.problem_bytes`.
             time_limit_s: how long it searches.
 
         Raises:
-            SearchError: the system starts no process.
+            SearchError: the system could not start a process.
         """
         self._problem = problem
         self._time_limit_s = time_limit_s
-        watched, self._held = os.pipe()  # the other end is in this process only, and goes with it
+        watched, self._held = os.pipe()  # only this process has the other end, so it closes when this process ends
         try:
             self._process = subprocess.Popen(
                 command_of(_PROGRAM, str(watched)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -52,23 +52,23 @@ class SearchProcess:
 
     def __exit__(self, *raised: Any) -> None:
         self.kill()
-        self._process.__exit__(*raised)  # waits for it, and closes the pipes
+        self._process.__exit__(*raised)  # waits for the process, and closes the pipes
         os.close(self._held)
 
     @property
     def pid(self) -> int:
-        """Which process ID it has."""
+        """The ID of the process."""
         return self._process.pid
 
     def kill(self) -> None:
-        """End it at once; by any thread. :meth:`answer` then raises."""
+        """End the process at once; any thread may call it. :meth:`answer` then raises."""
         self._process.kill()
 
     def answer(self) -> bytes:
-        """Wait for what it found, see :func:`.search_messages.table_bytes`.
+        """Wait for the table that the search found, see :func:`.search_messages.table_bytes`.
 
         Raises:
-            SearchError: it found nothing.
+            SearchError: the search failed, or did not end in time.
         """
         try:
             found, said = self._process.communicate(self._problem, self._time_limit_s + _MORE_S)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The path of the virtual camera: for each frame, exactly how the picture has moved since the first."""
+"""The path of the virtual camera: the exact motion of the picture from the first frame to any other."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PARALLAX_PIXELS_PER_SECOND = 60.0
 _PERIOD_SECONDS = 8.0
 _TURN_RADIANS = np.radians(12.0)
 _APPROACH_LOG_SCALE = 0.3
-# amplitudes of a hand: x, y (pixels), roll (radians), log scale, and perspective in x and y (1 / pixels)
+# amplitudes of a hand-held camera: x, y (pixels), roll (radians), log scale, perspective in x and y (1 / pixels)
 _HAND = np.array([5.0, 5.0, 0.007, 0.003, 4e-6, 4e-6])
 _HAND_HERTZ = np.array([0.4, 0.9, 1.7])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CameraPath:
-    """How a camera moves over a plane.
+    """The motion of a camera over a plane.
 
     Attributes:
         preset: kind of motion.
         image_size: (height, width) of a frame, in pixels.
-        phases: float64 [6, 3], in radians; what makes one seed's path differ from another's.
+        phases: float64 [6, 3], in radians; they differ by seed.
     """
 
     preset: MotionPreset
@@ -37,7 +37,7 @@ class CameraPath:
     phases: NDArray[np.float64]
 
     def view(self, seconds: float) -> _Matrix:
-        """float64 [3, 3]: a pixel of the first view -> where that point is seen ``seconds`` later."""
+        """Return the matrix, float64 [3, 3], from pixels of the first view to those ``seconds`` later."""
         return _VIEWS[self.preset](self, seconds)
 
 
@@ -50,12 +50,12 @@ def _pan(path: CameraPath, seconds: float) -> _Matrix:
 
 
 def _parallax(path: CameraPath, seconds: float) -> _Matrix:
-    """How the far plane moves; see :mod:`.near`."""
+    """Return the motion of the far plane; :mod:`.near` has that of the near one."""
     return _translation(-_PARALLAX_PIXELS_PER_SECOND * seconds, 0.0)
 
 
 def _handheld(path: CameraPath, seconds: float) -> _Matrix:
-    """Each degree of freedom is a sum of three slow oscillations."""
+    """Return a motion whose degrees of freedom are each a sum of three slow oscillations."""
     waves = np.sin(2 * np.pi * _HAND_HERTZ * seconds + path.phases) / np.array([1.0, 2.0, 4.0])
     x, y, roll, log_scale, px, py = _HAND * waves.sum(axis=1)
     cosine, sine = np.exp(log_scale) * np.cos(roll), np.exp(log_scale) * np.sin(roll)
@@ -63,7 +63,7 @@ def _handheld(path: CameraPath, seconds: float) -> _Matrix:
 
 
 def _forward(path: CameraPath, seconds: float) -> _Matrix:
-    """Towards the plane and back again, about a point near the centre of the picture."""
+    """Return a motion towards the plane and back again, about a point near the centre of the picture."""
     scale = np.exp(_APPROACH_LOG_SCALE * (1 - np.cos(2 * np.pi * seconds / _PERIOD_SECONDS)))
     offset = 0.1 * min(path.image_size) * np.sin(path.phases[:2, 0])
     target = _translation(*offset)
@@ -71,7 +71,7 @@ def _forward(path: CameraPath, seconds: float) -> _Matrix:
 
 
 def _turn(path: CameraPath, seconds: float) -> _Matrix:
-    """Rotation about the vertical axis: K R K^-1, with a focal length of one image width."""
+    """Return the rotation about the vertical axis: K R K^-1, with a focal length of one image width."""
     yaw = _TURN_RADIANS * np.sin(2 * np.pi * seconds / _PERIOD_SECONDS)
     cosine, sine = np.cos(yaw), np.sin(yaw)
     focal = float(path.image_size[1])

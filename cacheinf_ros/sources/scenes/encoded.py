@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A built-in scene as a camera with an H.264 encoder delivers it: the truth is known, and the codec's noise is real."""
+"""A built-in scene as a camera with an H.264 encoder delivers it: the truth is known, and codec noise is real."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CODEC = "h264"
 
 
 class EncodedScene:
-    """A scene whose frames are encoded as a camera would, without frames that refer to later ones, and decoded again.
+    """A scene whose frames are encoded as a camera would, without references to later frames, and decoded again.
 
-    All frames are encoded when the first is asked for, and kept as the encoder's packets.
+    All frames are encoded when the first is needed, and kept as the encoder's packets.
 
     Raises:
         SourceError: PyAV is not installed, or cannot encode H.264.
     """
 
     def __init__(self, scene: Scene) -> None:
-        """Take a scene whose configuration has a ``crf``."""
+        """Prepare to encode a scene, whose configuration must have a ``crf``."""
         if scene.config.crf is None:
             raise SourceError(f"{scene.name} says no quality to encode it at: append crf=23, for instance")
         self.scene = scene
@@ -54,11 +54,11 @@ class EncodedScene:
                 index += 1
 
     def truth(self, index: int) -> SceneTruth:
-        """What is truly in the frame at ``index``: the scene's, whatever the codec has made of it."""
+        """Return the scene's truth about the frame at ``index``, whatever the codec has changed."""
         return self.scene.truth(index)
 
     def objects(self, index: int) -> tuple[TrueObject, ...]:
-        """See :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
         return self.scene.objects(index)
 
     def _encoded(self) -> list[bytes]:
@@ -79,7 +79,7 @@ class EncodedScene:
         encoder.width, encoder.height, encoder.pix_fmt = width, height, "yuv420p"
         encoder.framerate, encoder.time_base = rate, 1 / rate
         encoder.gop_size = max(1, round(_KEY_FRAMES_S * self.fps))
-        # one thread: the same packets on every machine
+        # one thread, for the same packets on every machine
         encoder.options = {"crf": f"{self._crf:g}", "preset": "veryfast", "tune": "zerolatency", "threads": "1"}
         return encoder
 

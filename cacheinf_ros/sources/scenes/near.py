@@ -1,28 +1,28 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A second plane nearer to the camera: pillars, which pass by faster than what is behind them."""
+"""A second plane nearer to the camera: pillars that pass by faster than what is behind them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-_PILLARS = 2  # in a frame, as wide as the gaps
-_SPEED = 2.5  # times the far plane's: an integer number of pixels per frame at 30 frames per second
+_PILLARS = 2  # pillars in a frame, as wide as the gaps
+_SPEED = 2.5  # times the far plane's speed: an integer number of pixels per frame at 30 frames per second
 
 
 class NearPlane:
-    """Pillars with the texture of their own world."""
+    """Pillars with a texture of their own."""
 
     def __init__(self, world: NDArray[np.uint8]) -> None:
-        """``world``: uint8 [height, width, 3], continues at the opposite edge."""
+        """Prepare; ``world`` is the texture, uint8 [height, width, 3], which repeats at its edges."""
         self._world = world
 
     def passed(self, far_shift: float) -> int:
-        """Tell by how many pixels the pillars have moved right when the far plane has moved right by ``far_shift``."""
+        """Return the pixels that the pillars have moved right when the far plane has moved by ``far_shift``."""
         return round(_SPEED * far_shift)
 
     def mask(self, shift: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-        """bool [height, width]: the pixels of a frame that show a pillar."""
+        """Return the pixels of a frame that show a pillar, bool [height, width]."""
         columns = (np.arange(size[1]) - shift) * 2 * _PILLARS // size[1] % 2 == 0
         return np.broadcast_to(columns, size)
 

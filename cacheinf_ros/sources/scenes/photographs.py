@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The real photographs that scenes are made of: those that ship inside the scikit-image package."""
+"""The real photographs of built-in scenes, which ship inside the scikit-image package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.scenes.scene_config import Gallery
 
-# disjoint, so that what is learned on one set is tested on unseen pictures
+# disjoint, so that networks are tested on pictures that they were not trained on
 _FILES = {
     Gallery.TEST: ("motorcycle_left.png", "coffee.png", "chelsea.png", "camera.png", "grass.png"),
     Gallery.TRAIN: (
@@ -35,10 +35,10 @@ PHOTOGRAPHS = tuple(sorted(name.partition(".")[0] for names in _FILES.values() f
 
 
 def load_photograph(name: str) -> NDArray[np.uint8]:
-    """The photograph of a name, one of :data:`PHOTOGRAPHS`: uint8 [height, width, 3], BGR.
+    """Read the photograph of a name, one of :data:`PHOTOGRAPHS`: uint8 [height, width, 3], BGR.
 
     Raises:
-        SourceError: there is none of this name, or scikit-image is not installed with its pictures.
+        SourceError: there is no photograph of this name, or scikit-image is not installed with its pictures.
     """
     for file in (file for names in _FILES.values() for file in names):
         if file.partition(".")[0] == name:
@@ -47,7 +47,7 @@ def load_photograph(name: str) -> NDArray[np.uint8]:
 
 
 def load_photographs(gallery: Gallery) -> tuple[NDArray[np.uint8], ...]:
-    """The photographs of a set, each uint8 [height, width, 3], BGR.
+    """Read the photographs of a set, each uint8 [height, width, 3], BGR.
 
     The files are read by path: importing scikit-image takes long, and its loaders may try to download.
 

@@ -29,7 +29,7 @@ class Scene:
     """A source whose frames can be made in any order, each with its ground truth.
 
     Raises:
-        SourceError: the photographs are not installed, or there is none of the name.
+        SourceError: the photographs are not installed, or there is none of this name.
     """
 
     def __init__(self, config: SceneConfig) -> None:
@@ -58,7 +58,7 @@ class Scene:
         return (self.frame(index) for index in range(self.config.frames))
 
     def frame(self, index: int) -> Frame:
-        """The frame at ``index``: background, objects on it, brightness and noise."""
+        """Return the frame at ``index``: background, objects on it, brightness and noise."""
         seconds = self._seconds(index)
         image = self.background(index).copy()
         for track in self._tracks:
@@ -69,7 +69,7 @@ class Scene:
         return Frame(index=index, stamp_ns=round(seconds * 1e9), image=exposed)
 
     def truth(self, index: int) -> SceneTruth:
-        """What is truly in the frame at ``index``."""
+        """Return the truth about the frame at ``index``."""
         seconds = self._seconds(index)
         owners = owner_map(self._tracks, seconds, self.config.size)
         objects = visible_objects(self._tracks, seconds, owners)
@@ -82,7 +82,7 @@ class Scene:
         return SceneTruth(motion=motion, objects=objects, changed=changed)
 
     def objects(self, index: int) -> tuple[TrueObject, ...]:
-        """See :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
         seconds = self._seconds(index)
         found = visible_objects(self._tracks, seconds, owner_map(self._tracks, seconds, self.config.size))
         return tuple(
@@ -91,7 +91,7 @@ class Scene:
         )
 
     def background(self, index: int) -> NDArray[np.uint8]:
-        """uint8 [height, width, 3]: the frame without objects, change of brightness and noise; not to be changed."""
+        """Return the frame without objects, brightness change and noise, uint8 [height, width, 3]; read-only."""
         view = self._view(index)
         if self._last_view is None or not np.array_equal(self._last_view[0], view):
             image = self._photograph(np.asarray(np.linalg.inv(view), np.float64))
@@ -101,7 +101,7 @@ class Scene:
         return self._last_view[1]
 
     def _is_near(self, index: int) -> NDArray[np.bool_]:
-        """bool [height, width]: the pixels that do not show the far plane, objects aside."""
+        """Return the pixels that do not show the far plane, apart from objects, bool [height, width]."""
         if self._near is None:
             return np.zeros(self.config.size, np.bool_)
         return self._near.mask(self._near.passed(self._view(index)[0, 2]), self.config.size)
@@ -110,7 +110,7 @@ class Scene:
         return self._path.view(self._seconds(index) * self.config.speed)
 
     def _photograph(self, to_first_view: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """What is seen at a view, given the matrix from its pixels to those of the first view."""
+        """Return the picture at a view, given the matrix from its pixels to those of the first view."""
         height, width = self.config.size
         to_world = np.eye(3)
         to_world[:2, 2] = self._origin

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The parameters of a built-in scene, and how the user writes them."""
+"""The parameters of a built-in scene, and how users write them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class MotionPreset(Enum):
 
 
 class Gallery(Enum):
-    """Which photographs the scene shows: ``scenenet`` is trained on one set and tested on the other."""
+    """The set of photographs that a scene shows: ``scenenet`` is trained on one and tested on the other."""
 
     TEST = "test"
     TRAIN = "train"
 
 
 def _split_size(value: object) -> object:
-    """From "480x640" to (480, 640)."""
+    """Split "480x640" into (480, 640); other values are returned as they are."""
     return tuple(value.split("x")) if isinstance(value, str) else value
 
 
@@ -41,7 +41,7 @@ _Size = Annotated[tuple[_Side, _Side], BeforeValidator(_split_size)]
 
 
 class SceneConfig(Config):
-    """What a built-in scene shows. The same values always give the same frames."""
+    """The content of a built-in scene. The same values always give the same frames."""
 
     preset: MotionPreset = parameter(MotionPreset.FIXED, "how the camera moves")
     seed: int = parameter(0, "chooses photographs, objects, their paths and the noise", low=0, high=2**31 - 1)
@@ -69,7 +69,7 @@ class SceneConfig(Config):
 
     @property
     def noise_level(self) -> float:
-        """Standard deviation of the sensor noise, in grey levels."""
+        """The standard deviation of the sensor noise, in grey levels."""
         if self.noise is not None:
             return self.noise
         return 0.0 if self.preset is MotionPreset.FIXED else 1.0
@@ -79,7 +79,7 @@ def parse_scene(description: str) -> SceneConfig:
     """Read the scene's parameters from a text such as "handheld?seed=1&size=480x640".
 
     Raises:
-        SourceError: no such scene, or a parameter that is unknown or unusable.
+        SourceError: there is no such scene, or a parameter is unknown or unusable.
     """
     name, _, query = description.partition("?")
     names = [preset.value for preset in MotionPreset]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the virtual camera's sensor does to a picture: slow change of brightness, and noise."""
+"""The effects of the virtual camera's sensor on a picture: slow change of brightness, and noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPARE = 64
 
 
 class Sensor:
-    """Brightness and noise of a scene; the same frame always gets the same.
+    """Adds brightness changes and noise to a scene; the same frame always gets the same.
 
     Fresh normal noise takes longer than the rest of a frame, so each frame gets a random piece of one large field.
     """
@@ -29,7 +29,7 @@ class Sensor:
             self._noise = np.rint(field * config.noise_level).astype(np.int16)
 
     def expose(self, image: NDArray[np.uint8], index: int, seconds: float) -> NDArray[np.uint8]:
-        """uint8 [height, width, 3]: the picture as the camera delivers it."""
+        """Return the picture as the camera delivers it, uint8 [height, width, 3]."""
         if self._drift > 0:
             gain = 1 + self._drift * np.sin(2 * np.pi * seconds / _DRIFT_PERIOD_SECONDS)
             image = np.asarray(cv2.convertScaleAbs(image, alpha=gain), np.uint8)

@@ -19,7 +19,7 @@ _HUE_JITTER = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sprite:
-    """A picture with transparency.
+    """The picture of an object, with transparency.
 
     Attributes:
         class_id: index into ``OBJECT_LABELS``.
@@ -33,12 +33,12 @@ class Sprite:
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """bool [height, width]: pixels that it changes at all."""
+        """The pixels that the sprite changes at all, bool [height, width]."""
         return self.alpha[:, :, 0] > 0
 
 
 def make_sprite(class_id: int, side: int, photograph: NDArray[np.uint8], rng: np.random.Generator) -> Sprite:
-    """A shape of ``side`` pixels: texture from a random patch, a colour that varies about its class's, a bright rim."""
+    """Make a shape of ``side`` pixels: texture of a random patch, a colour near its class's, a bright rim."""
     alpha = _shape(class_id, side)
     colour = _coloured(class_id, _patch(photograph, side, rng), rng)
     inside = cv2.erode((alpha > 0.5).astype(np.uint8), np.ones((3, 3), np.uint8), iterations=_RIM_PIXELS, borderValue=0)
@@ -49,7 +49,7 @@ def make_sprite(class_id: int, side: int, photograph: NDArray[np.uint8], rng: np
 
 
 def _shape(class_id: int, side: int) -> NDArray[np.float32]:
-    """float32 [side, side], with smooth edges."""
+    """Draw a shape with smooth edges, float32 [side, side]."""
     big = np.zeros((side * _OVERSAMPLING,) * 2, np.uint8)
     corners = _OUTLINES[OBJECT_LABELS[class_id]]() * (side * _OVERSAMPLING / 2 - 1) + side * _OVERSAMPLING / 2
     cv2.fillPoly(big, [np.rint(corners).astype(np.int32)], 255)
@@ -58,7 +58,7 @@ def _shape(class_id: int, side: int) -> NDArray[np.float32]:
 
 
 def _round(points: int, *, inner: float = 1.0) -> NDArray[np.float64]:
-    """Corners on a unit circle; every second one at ``inner``."""
+    """Return corners on a unit circle, with every second one at radius ``inner``."""
     angles = -np.pi / 2 + np.arange(points) * 2 * np.pi / points
     radii = np.where(np.arange(points) % 2 == 0, 1.0, inner)
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
@@ -80,13 +80,13 @@ _OUTLINES: dict[str, Callable[[], NDArray[np.float64]]] = {
 
 
 def _patch(photograph: NDArray[np.uint8], side: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """uint8 [side, side]: brightness of a random square of the photograph."""
+    """Return the brightness of a random square of the photograph, uint8 [side, side]."""
     top, left = (rng.integers(0, length - side + 1) for length in photograph.shape[:2])
     return np.asarray(cv2.cvtColor(photograph[top : top + side, left : left + side], cv2.COLOR_BGR2GRAY), np.uint8)
 
 
 def _coloured(class_id: int, texture: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """uint8 [side, side, 3], BGR."""
+    """Colour a texture by its class, with random variation; returns uint8 [side, side, 3], BGR."""
     hue = (class_id * _HUE_STEP + rng.integers(-_HUE_JITTER, _HUE_JITTER + 1)) % 180
     stretched = cv2.normalize(texture, np.empty_like(texture), 90, 255, cv2.NORM_MINMAX)
     flat = np.full_like(texture, hue), np.full_like(texture, rng.integers(150, 256))

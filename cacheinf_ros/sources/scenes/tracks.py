@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where the moving objects are: straight paths that bounce off the edges of the picture, and may begin beside it."""
+"""The paths of moving objects: straight lines that bounce off the edges of the picture, and may begin outside it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cacheinf_ros.sources.scenes.sprites import OBJECT_LABELS, Sprite, make_spri
 
 _SIDES = (28, 64)
 _PIXELS_PER_SECOND = (30.0, 110.0)
-_BETWEEN_S = 0.5  # objects that come in one after another
-_INWARDS = 0.8  # least share of their speed that is to the left or right
+_BETWEEN_S = 0.5  # interval at which objects come in
+_INWARDS = 0.8  # least share of the speed of incoming objects that is horizontal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Track:
-    """One object and its path in the picture, whatever the camera does: once it is in, it is always whole in view.
+    """An object and its path in the picture, independent of the camera; once it is in, it is always entirely in view.
 
     Attributes:
-        sprite: what it looks like.
-        start: float64 [2], (x, y) of its left upper corner at time 0, in pixels.
+        sprite: the object's picture.
+        start: float64 [2], (x, y) of the upper left corner at time 0, in pixels.
         velocity: float64 [2], pixels per second.
         room: float64 [2], largest (x, y) of the corner.
-        enters_s: when it comes in from the left or right, seconds; None: it has always been there.
+        enters_s: when the object comes in from the left or right, seconds; None: it is there from the start.
     """
 
     sprite: Sprite
@@ -35,17 +35,17 @@ class Track:
     enters_s: float | None = None
 
     def position(self, seconds: float) -> tuple[int, int]:
-        """(x, y) of the left upper corner, in whole pixels; beside the picture before the object comes in."""
+        """Return (x, y) of the upper left corner, in whole pixels; outside the picture before the object comes in."""
         if self.enters_s is None:
             return self._within(self.start + self.velocity * seconds)
         x, y = self._within(self.start + self.velocity * [0.0, max(0.0, seconds - self.enters_s)])
         width, speed = self.sprite.mask.shape[1], abs(self.velocity[0])
-        inside = speed * (seconds - self.enters_s) - width  # how far its outer edge is from the side that it comes from
+        inside = speed * (seconds - self.enters_s) - width  # from the side that it comes from to its outer edge
         x = round(max(inside, -width)) if inside < 0 else self._within(np.array([inside, 0.0]))[0]
         return (x, y) if self.velocity[0] >= 0 else (int(self.room[0]) - x, y)
 
     def covers(self, seconds: float) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-        """Where it is: (rows, columns) of the frame, and those of the sprite that lie there; empty beside the frame."""
+        """Return the (rows, columns) of the frame that the object covers, and those of the sprite; may be empty."""
         x, y = self.position(seconds)
         height, width = self.sprite.mask.shape
         frame_width = int(self.room[0]) + width
@@ -66,10 +66,10 @@ def make_tracks(
     rng: np.random.Generator,
     enter_s: float | None = None,
 ) -> tuple[Track, ...]:
-    """Objects with random class, size, texture and path; classes are dealt out evenly.
+    """Make objects with random class, size, texture and path; classes are dealt out evenly.
 
     Args:
-        enter_s: when the first comes in, seconds; None: all are there from the start.
+        enter_s: when the first object comes in, seconds; None: all are there from the start.
     """
     classes = rng.permutation(np.arange(count) % len(OBJECT_LABELS))
     tracks = tuple(_make_track(int(class_id), photographs, frame_size, rng) for class_id in classes)
@@ -82,7 +82,7 @@ def make_tracks(
 
 
 def _sideways(velocity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn a velocity, fast enough to the left or right that an object does not take for ever to come in."""
+    """Turn a velocity towards the horizontal where that is needed for an object to come in soon."""
     speed = float(np.hypot(*velocity))
     x = float(np.copysign(max(abs(velocity[0]), _INWARDS * speed), velocity[0]))
     return np.array([x, np.copysign(np.sqrt(max(speed**2 - x**2, 0.0)), velocity[1])])

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is truly in a frame of a built-in scene."""
+"""The truth about a frame of a built-in scene."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.sources.scenes.tracks import Track
 
-# of an object that is hidden for the most part nobody can expect that it is found
+# no detector can be expected to find an object that is mostly hidden
 _VISIBLE_SHARE = 0.5
 
 
@@ -22,8 +22,8 @@ class SceneObject:
 
     Attributes:
         class_id: index into ``OBJECT_LABELS``.
-        x, y, width, height: box of the whole object as far as it lies in the frame, in pixels.
-        mask: bool [frame height, frame width]: its visible pixels.
+        x, y, width, height: box of the object within the frame, hidden parts included, in pixels.
+        mask: bool [frame height, frame width], the object's visible pixels.
     """
 
     class_id: int
@@ -39,10 +39,10 @@ class SceneTruth:
     """The truth about one frame.
 
     Attributes:
-        motion: of the background, previous frame -> this frame; none for the first frame.
+        motion: motion of the background, previous frame -> this frame; none for the first frame.
         objects: the moving objects in view.
-        changed: bool [height, width]: pixels that do not show moved background of the previous frame. Changes of
-            brightness and noise do not count. All pixels of the first frame.
+        changed: bool [height, width], pixels that do not show moved background of the previous frame. Changes of
+            brightness and noise do not count. In the first frame all pixels have changed.
     """
 
     motion: Motion
@@ -51,7 +51,7 @@ class SceneTruth:
 
 
 def owner_map(tracks: tuple[Track, ...], seconds: float, frame_size: tuple[int, int]) -> NDArray[np.int32]:
-    """int32 [height, width]: which track each pixel shows, 0 for the background and 1 + its index otherwise."""
+    """Return the track that each pixel shows, int32 [height, width]: 0 for the background, else 1 + its index."""
     owners = np.zeros(frame_size, np.int32)
     for number, track in enumerate(tracks, start=1):
         in_frame, in_sprite = track.covers(seconds)
@@ -60,7 +60,7 @@ def owner_map(tracks: tuple[Track, ...], seconds: float, frame_size: tuple[int, 
 
 
 def visible_objects(tracks: tuple[Track, ...], seconds: float, owners: NDArray[np.int32]) -> tuple[SceneObject, ...]:
-    """The objects that ``owners`` shows at least half of."""
+    """Return the objects of which ``owners`` shows at least half."""
     found = []
     for number, track in enumerate(tracks, start=1):
         visible, whole = owners == number, track.sprite.mask
@@ -73,14 +73,14 @@ def visible_objects(tracks: tuple[Track, ...], seconds: float, owners: NDArray[n
 
 
 def changed_pixels(previous: NDArray[np.bool_], current: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
-    """bool [height, width]: pixels that show an object, showed one before, or were not in view before.
+    """Return pixels that show an object, showed one before, or were out of view before, bool [height, width].
 
     Args:
         previous, current: bool [height, width], pixels of objects in either frame.
-        motion: of the background, previous -> current.
+        motion: motion of the background, previous -> current.
     """
     height, width = previous.shape
-    # a pixel between others depends on all of those around it: any weight of a changed one counts
+    # an interpolated pixel depends on all of its neighbours: any weight of a changed one counts
     spread = cv2.warpPerspective(
         previous.astype(np.float32), motion.matrix, (width, height), flags=cv2.INTER_LINEAR, borderValue=1.0
     )

@@ -16,7 +16,7 @@ _OVERLAP = 96
 def build_world(
     photographs: tuple[NDArray[np.uint8], ...], frame_size: tuple[int, int], rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Lay photographs in a grid of 480 x 640 cells that continues at the opposite edge, so it never ends.
+    """Lay photographs in a grid of 480 x 640 cells that continues at the opposite edge, without end.
 
     Args:
         photographs: uint8 [height, width, 3] each; shuffled, and repeated where they are too few.
@@ -39,20 +39,20 @@ def build_world(
 
 
 def _ramp(side: int) -> NDArray[np.float32]:
-    """float32 [side + overlap]: weights that sum to one with those of the neighbouring cells."""
+    """Return weights, float32 [side + overlap], that sum to one with those of the neighbouring cells."""
     rise = (np.arange(_OVERLAP, dtype=np.float32) + 0.5) / _OVERLAP
     return np.concatenate([rise, np.ones(side - _OVERLAP, np.float32), rise[::-1]])
 
 
 def _places(cell: int, side: int, total: int) -> tuple[tuple[slice, slice], ...]:
-    """The rows (or columns) of the world that a cell covers with its overlap, and which of its own lie there."""
+    """Return the world's rows (or columns) under a cell with its overlap, each with the cell's own rows there."""
     first, whole = cell * side, side + _OVERLAP
     inside = min(whole, total - first)  # the rest continues at the opposite edge
     return (slice(first, first + inside), slice(0, inside)), (slice(0, whole - inside), slice(inside, whole))
 
 
 def _filled(photograph: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-    """The photograph resized and cropped about its centre to fill a cell with its overlap, mirrored at random."""
+    """Resize and crop a photograph about its centre to fill a cell with its overlap, mirrored at random."""
     height, width = (side + _OVERLAP for side in _CELL)
     scale = max(height / photograph.shape[0], width / photograph.shape[1])
     resized = cv2.resize(photograph, None, fx=scale + 1e-3, fy=scale + 1e-3, interpolation=cv2.INTER_AREA)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Advice: targets as users write them, the choice between ways, and parameters that nodes take."""
+"""Advice: targets as users write them, the choice between ways, and parameters that nodes accept."""
 
 from __future__ import annotations
 

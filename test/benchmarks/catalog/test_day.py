@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parts of the day in the life that need no nodes."""
+"""Parts of the day in the life of a robot that need no nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from cacheinf_ros.catalog.variant import Cost, Place
 
 
 def test_the_budget_by_hand(tmp_path: Path) -> None:
-    """200 requests of a model; 2 J each on the device, of which half, whatever the catalog says; loaded 5 times for
-    3 J; 0.01 dollars each in the cloud, 0.65 of the time.
+    """The budget agrees with one worked out by hand.
+
+    200 requests of a model take 2 J each on the device, of which half is allowed, whatever the catalog states; it is
+    loaded 5 times for 3 J; each costs 0.01 dollars in the cloud, 0.65 of the time.
     """
     costs = {Place.DEVICE: Cost(energy_j=1.0, load_energy_j=3.0), Place.CLOUD: Cost(money=0.01)}
     day = Day(day_s=100.0, rate_hz=2.0, energy_share=0.5, money_share=1.0)

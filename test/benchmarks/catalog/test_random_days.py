@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The scheduler against who knows the day; docs/catalog.md has 200 days."""
+"""The scheduler against an oracle that knows the day; docs/catalog.md has 200 days."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 
 
 def test_an_oracle_by_hand() -> None:
-    """Ten requests and 14 J: small takes 1 J each and 1 to load, which leaves 3. Large takes 2 J and 1 to load: two of
-    ten are large. Four of the ten may also be sent, for 0.3 of one dollar each: three of those are.
+    """The oracle agrees with a day worked out by hand.
+
+    There are ten requests and 14 J. The small variant takes 1 J each and 1 J to load, which leaves 3 J. The large one
+    takes 2 J and 1 J to load: two of ten requests get it. Four of the ten may also be sent, for 0.3 of one dollar each:
+    three of those are.
     """
     costs = [{Place.DEVICE: Cost(energy_j=energy_j, load_energy_j=1.0)} for energy_j in (2.0, 1.0)]
     there = {Place.CLOUD: Cost(money=0.3)}
@@ -27,7 +30,7 @@ def test_an_oracle_by_hand() -> None:
     budget = Budget(energy_j=14.0, money=1.0, horizon_s=10.0)
     assert most_accurate_day([alone], budget, 10, trace, lambda _: True) == pytest.approx((2 * 0.9 + 8 * 0.6) / 10)
     helped = Catalog(model="m", variants=(*device, Variant(name="c", accuracy=0.8, costs=there)))
-    # three sent, seven here with 12 J beside loading: five large, two small
+    # three are sent, seven computed here with 12 J beside loading: five by the large one, two by the small one
     best_of_all = (3 * 0.8 + 5 * 0.9 + 2 * 0.6) / 10
     assert most_accurate_day([helped], budget, 10, trace, lambda t: t < 4) == pytest.approx(best_of_all)
 
@@ -41,7 +44,7 @@ def test_a_day_is_nearly_as_accurate_as_can_be(seed: int) -> None:
 
 
 def _model(name: str, ms: float) -> Catalog:
-    """An original and three variants with fewer kernels: 10 W here, 4 mJ to send, loaded in 15 ms."""
+    """Make an original and three variants with fewer kernels: 10 W here, 4 mJ to send, loaded in 15 ms."""
     parts = {1.0: 0.99, 0.6: 0.97, 0.36: 0.9, 0.15: 0.6}
     return Catalog(
         model=name,
@@ -62,8 +65,10 @@ def _model(name: str, ms: float) -> Catalog:
 
 
 def test_the_day_of_figure_13_is_as_accurate_as_can_be() -> None:
-    """As :mod:`benchmarks.catalog.day`: four models at 3 Hz, the server away twice, 45 % of the energy that the
-    originals would take on the device. All requests are served, nearly all by originals.
+    """The scheduler is nearly as accurate as the oracle on the day of :mod:`benchmarks.catalog.day`.
+
+    There are four models at 3 Hz, the server is away twice, and the budget is 45 % of the energy that the originals
+    would take on the device. All requests are served, nearly all by originals.
     """
     day_s, rate_hz = 120.0, 3.0
     models = [_model("objects", 33), _model("objects_small", 8), _model("place", 7), _model("place_small", 1.8)]

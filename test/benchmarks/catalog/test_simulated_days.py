@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parts of ``bench catalog``; short days."""
+"""Parts of ``bench catalog``, with short days."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ SHORT = Setting(
 
 
 def test_costs_follow_from_the_machines() -> None:
-    """2 GFLOP at 15 GFLOP/s and 10 W: 4/3 J; in the cloud 4 ms and 2 ms of 1.8e-7 dollars. Split: 0.9 of it here."""
+    """Costs agree with numbers worked out by hand.
+
+    2 GFLOP at 15 GFLOP/s and 10 W take 4/3 J; the cloud takes 4 ms and 2 ms of 1.8e-7 dollars. Where the model is
+    split, 0.9 of it is computed here.
+    """
     machines = Machines(device_gflop_s=15.0, cloud_gflop_s=1000.0, cloud_call_ms=4.0, cloud_dollars_ms=1.8e-7)
     costs = FACES.catalog("m", machines).variants[0].costs
     assert costs[Place.DEVICE].energy_j == pytest.approx(4 / 3)
@@ -37,8 +41,10 @@ def test_costs_follow_from_the_machines() -> None:
 
 
 def test_schemes() -> None:
-    """Between 1 byte and 1000, and 0.5 and 0.9: 10 bytes are a third of the way and 0.8 three quarters; 100 bytes two
-    thirds, and 0.82 less than a sixth more.
+    """The variant at the knee is found in a catalog worked out by hand.
+
+    The ends are 1 and 1000 bytes, and accuracies of 0.5 and 0.9. 10 bytes are a third of the way and 0.8 is three
+    quarters; 100 bytes are two thirds, and 0.82 is less than a sixth more.
     """
     variants = tuple(
         Variant(name=name, accuracy=accuracy, technique=technique, costs={Place.DEVICE: Cost(memory_bytes=size)})

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Traces, and days that follow them."""
+"""Traces of requests, and simulated days that follow them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ONE = Catalog(
 
 
 def test_a_day_by_hand() -> None:
-    """4 J to load and 2 J for each request: 11 J are enough for three of four."""
+    """Loading takes 4 J and each request 2 J: 11 J are enough for three of four requests."""
     trace = Trace(times_s=(0.0, 1.0, 2.0, 3.0), models=("m",) * 4)
     robot = Scheduler([Demand(catalog=ONE)], Budget(energy_j=11.0, money=0.0, horizon_s=4.0), 10)
     outcome = simulate(robot, trace, never)
@@ -85,6 +85,6 @@ def test_impossible_traces_are_refused() -> None:
 
 
 def test_the_load_rate_by_hand() -> None:
-    """100 bytes hold a and b, or c: of a a b c b, 60 + 40 + 100 + 40 are missed, of 300."""
+    """The cache's 100 bytes hold a and b, or c: of a a b c b, 60 + 40 + 100 + 40 bytes of 300 are missed."""
     trace = Trace(times_s=tuple(map(float, range(5))), models=tuple("aabcb"))
     assert load_rate_of(trace, {"a": 60, "b": 40, "c": 100}, 100) == pytest.approx(240 / 300)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The camera that mostly sees few classes."""
+"""The camera that mostly sees few of the classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_camera_looks_at_what_it_is_told_to() -> None:
 
 
 def test_what_it_shows_is_the_photograph_of_its_label() -> None:
-    """Two looks at one photograph resemble each other more than looks at two."""
+    """Two looks at one photograph resemble each other more than looks at two different ones do."""
     camera = SkewedCamera((48, 64), seed=1)
     first, again = (seen.image.astype(float) for seen in camera.look(2, {4: 1.0}))
     (other,) = (seen.image.astype(float) for seen in camera.look(1, {11: 1.0}))

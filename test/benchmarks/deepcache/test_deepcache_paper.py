@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""DeepCache's tables and figures: what is not a matter of time comes out as it must."""
+"""DeepCache's tables and figures: results that do not depend on time come out as they must."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def net():
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
-    """Two classes with a clip of pictures each, as UCF101 has folders of videos: one blue, one red."""
+    """Write two classes with a clip of pictures each, laid out as UCF101's folders of videos: one blue, one red."""
     rng = np.random.default_rng(0)
     for label, channel in (("blue", 0), ("red", 2)):
         folder = tmp_path / "data" / label / f"v_{label}_g01_c01"
@@ -54,7 +54,7 @@ def labelled(tmp_path: Path) -> Path:
 
 
 def test_the_example_of_figure_8() -> None:
-    """Its rectangle and where that was, behind a convolution and a pooling; the first is printed in section 5."""
+    """The rectangle, and where it was, come out after convolution (as printed in section 5) and pooling."""
     rows = propagated()
     assert rows[0]["reusable"] == "(53, 53, 45, 15)"
     assert rows[0]["copied from"] == "(63, 63, 45, 15)"
@@ -73,7 +73,7 @@ def test_the_example_of_figure_8() -> None:
 def test_the_engine_leaves_what_the_papers_rule_leaves_or_one_pixel_less(
     kernel: int, stride: int, padding: int, x: int, y: int, w: int, h: int
 ) -> None:
-    """The rule does not see where the rectangle begins: where that is between strides, its last pixel reads beyond."""
+    """The rule ignores where the rectangle begins: where it begins between strides, its last pixel reads beyond it."""
     layer = Sliding(name="", kernel=kernel, stride=stride, padding=padding)
     theirs, ours = layer.by_rule((x, y, w, h)), layer.by_engine((x, y, w, h))
     assert ours[:2] == theirs[:2]
@@ -113,7 +113,7 @@ def test_accuracy_on_labelled_clips(labelled: Path) -> None:
 
 
 def test_every_number_that_the_text_states_stands_beside_ours_or_has_none() -> None:
-    """By hand: of 400 us 300 are convolutions'; the cache saves a half of the frame's time, or of its energy."""
+    """The numbers are worked out by hand: 300 of 400 us are convolutions'; the cache saves half the time or energy."""
     layers = [
         {"layer": 1 + n, "type": kind, "no_cache_us": 100.0, "deepmon_us": 90.0, "deepcache_us": 60.0}
         for n, kind in enumerate(("conv", "conv", "conv", "fc"))
@@ -156,7 +156,7 @@ def test_every_number_that_the_text_states_stands_beside_ours_or_has_none() -> N
 
 
 def test_what_is_printed_has_the_papers_numbers(tmp_path: Path) -> None:
-    """Figure 18 takes no time: what is kept of two networks that the paper has beside its five."""
+    """Figure 18 is quick to compute: the memory of a network's cache."""
     arguments = ["--figure", "18", "--network", "dave", "--json", str(tmp_path / "18.json")]
     run = CliRunner().invoke(app, ["bench", "paper", "deepcache", *arguments])
     assert run.exit_code == 0, run.output
@@ -168,7 +168,7 @@ def test_what_is_printed_has_the_papers_numbers(tmp_path: Path) -> None:
 
 
 def test_the_networks_of_figure_18_without_a_size_are_those_that_the_paper_cites() -> None:
-    """MobileNet's first version has 4.2 million weights, SqueezeNet's 1.25."""
+    """MobileNet's first version has 4.2 million weights, SqueezeNet has 1.25 million."""
     for name, millions in (("mobilenet", 4.2), ("squeezenet", 1.25)):
         weights = load_network(name).module.parameters()
         assert sum(weight.numel() for weight in weights) / 1e6 == pytest.approx(millions, rel=0.02)

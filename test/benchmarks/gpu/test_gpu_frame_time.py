@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The command that predicts frames on a GPU; what it measures needs one."""
+"""The command that predicts frames on a GPU; its measurements need one."""
 
 from __future__ import annotations
 

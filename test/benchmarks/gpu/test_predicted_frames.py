@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The model of a frame's time: by hand for a convolution, and what must hold for every frame."""
+"""The model of a frame's time: a convolution worked out by hand, and what must hold for every frame."""
 
 from __future__ import annotations
 
@@ -72,9 +72,12 @@ def predicted(share: float, name: str = "orin-agx") -> FrameTime:
 
 
 def test_a_convolution_by_hand() -> None:
-    """100 pixels of 20 x 20 are two tiles of 64 pixels x 32 columns, 9 * 16 deep, of the 7 that all pixels would be.
+    """The work of a convolution agrees with numbers worked out by hand.
 
-    They read 12 x 12 pixels of 16 channels and 32 * 16 * 9 weights, and write 100 of 32, of 4 bytes each, as the list.
+    100 pixels of 20 x 20 are two tiles of 64 pixels x 32 columns, 9 * 16 deep, of the 7 that all pixels would be.
+
+    They read 12 x 12 pixels of 16 channels and 32 * 16 * 9 weights, and write 100 pixels of 32 channels; values and
+    list entries have 4 bytes each.
     """
     work = convolution(100)
     products = 2 * 2 * 64 * 32 * 144
@@ -104,7 +107,7 @@ def test_starts_of_programs_count_where_nothing_is_active() -> None:
 
 
 def test_programs_that_take_blocks_in_turn_are_started_once() -> None:
-    """Of 100 there are 4 on each of 2 multiprocessors, which hold one at a time."""
+    """Of 100 programs, 4 are started on each of 2 multiprocessors, which hold one at a time."""
     slow = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=1, start_us=10.0)
     for most, expected in ((None, 500.0), (4, 40.0), (99, 500.0)):
         work = Launch(what="Conv", moved=0, programs=0, grid=100, most_per_multiprocessor=most)
@@ -171,9 +174,9 @@ def test_the_executor_launches_as_many(seed: int, criterion: Criterion | None) -
 
 
 def _counting(patch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count each launch of our kernels from now on, in place of running them, which takes the interpreter minutes.
+    """Count the launches of our kernels from now on, instead of running them, which takes the interpreter minutes.
 
-    How many there are does not depend on what they write: a captured frame launches the same ones every time.
+    The number of launches does not depend on what they write: a captured frame launches the same ones every time.
     """
     launched: Counter[str] = Counter()
 
@@ -217,7 +220,7 @@ def test_graphs_with_global_operators_have_a_time() -> None:
 
 @given(share=st.sampled_from([0.01, 0.2, 1.0]), cameras=st.integers(2, 8))
 def test_cameras_together_share_launches_and_no_more(share: float, cameras: int) -> None:
-    """A pass takes longer than one frame, and less than one after the other."""
+    """A pass over several cameras takes longer than one frame, and less than the frames one after the other."""
     counts = counted(PLAN, share)
     one, all_of_them = (
         sparse_frame(PLAN, LAYOUT, counts, DEVICES["orin-agx"], cameras=number) for number in (1, cameras)

@@ -32,7 +32,7 @@ DIFFERENT = {
     **{(number, row, "inception_v3"): _INCEPTION for number, rows in _STRATEGIES_OF_INCEPTION.items() for row in rows},
     **{(number, row, "blazeface"): _BLAZEFACE for number, rows in PUBLISHED.items() for row in rows},
 }
-"""(table, row, network) of every number that is not the paper's, and why."""
+"""The reason for every number, by (table, row, network), that differs from the paper's."""
 
 
 @pytest.mark.parametrize("number", PUBLISHED)
@@ -67,7 +67,7 @@ def test_the_tables_have_every_network() -> None:
 
 
 def test_figures_1_and_2_by_hand() -> None:
-    """What the text says of them: operator 3's breadth is 36 + 28 + 16 = 80, the third largest sizes 16, 16, 16, 10."""
+    """The text states operator 3's breadth, 36 + 28 + 16 = 80, and the third largest sizes, 16, 16, 16 and 10."""
     found = figure(2)
     assert [profile["sizes"] for profile in found["profiles"]] == [
         [32],
@@ -86,7 +86,9 @@ def test_figures_1_and_2_by_hand() -> None:
 
 
 def test_figures_3_to_6_by_hand() -> None:
-    """By breadth: operator 5 opens objects for 64, 36, 16 and 8; 40 makes that of 36 grow; 28 and 32 fit into two.
+    """The placements agree with those worked out by hand.
+
+    By breadth: operator 5 opens objects for 64, 36, 16 and 8; 40 makes the object of 36 grow; 28 and 32 fit into two.
 
     By size: 64, 40, 36 (with 40), 32 (with 64), 28 (alive with 32 and 36: new), 16 (new), 10 (with 28), 8 (new).
     """
@@ -112,7 +114,7 @@ def test_the_command_prints_and_writes_what_is_asked_for(tmp_path: Path) -> None
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:
-    """And those whose numbers are not in the paper's text say so."""
+    """Figures whose numbers are not in the paper's text say so."""
     for number in FIGURES:
         run = CliRunner().invoke(app, ["bench", "paper", "memory", "--figure", str(number), "--plots", str(tmp_path)])
         assert run.exit_code == 0, run.output

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Memory figures of the paper's networks, and problems from files."""
+"""The memory that the paper's networks need, and allocation problems from files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_mobilenet_v1_as_in_the_paper() -> None:
 
 
 def test_mobilenet_v2_has_65_tensors_of_26_mib() -> None:
-    """As in the authors' article on TensorFlow Lite's memory."""
+    """The numbers are those of the authors' article on TensorFlow Lite's memory."""
     records = mobilenet_v2()
     assert len(records) == 65
     assert round(sum(record.size for record in records) / MIB) == 26

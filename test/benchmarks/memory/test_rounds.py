@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Planning in several rounds."""
+"""Planning the memory in several rounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_round_is_greedy_by_size(records: list[TensorRecord]) -> None:
 
 
 def test_what_lies_already_stays_in_the_way() -> None:
-    """Sizes 2 live in [0, 1], 3 in [1, 2]: known together the larger lies below, known in two rounds the first does."""
+    """Sizes 2 and 3 live in [0, 1] and [1, 2]: known together the larger lies below, known in two rounds the first."""
     first, second = records_of((2, 0, 1), (3, 1, 2))
     assert in_rounds([[first, second]])[0].offsets == (3, 0)
     assert [placement.offsets for placement in in_rounds([[first], [second]])] == [(0,), (2,)]

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What frames are compared with: their outputs too are those of dense execution."""
+"""The systems that ours are compared with: their outputs too are those of dense execution."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A scheduler that cuts between layers only, and how ours compares."""
+"""A scheduler that cuts between layers only, and how our scheduler compares."""
 
 from __future__ import annotations
 

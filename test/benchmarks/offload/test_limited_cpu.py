@@ -24,7 +24,7 @@ def test_traces_are_found_by_name() -> None:
 
 
 def test_a_process_gets_a_part_of_its_time() -> None:
-    """By the processor time that it has used, compared with what has passed."""
+    """The processor time that the process has used is a share of the time that has passed."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process, DutyCycle(0.2) as cycle:
         cycle.take(process.pid)
         used, started = _used_s(process.pid), time.monotonic()

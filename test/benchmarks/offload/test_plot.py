@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pictures of ``bench offload``."""
+"""Plots of ``bench offload``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where which policy is best, of a small network."""
+"""The map of which policy is best where, for a small network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROBOT_MS = surroundings(MIXED, 3, 1.0).robot_ms
 
 
 def test_ours_is_the_best_everywhere(tmp_path: Path) -> None:
-    """Over a slow link nothing is sent; where the server is as fast as the robot, it is alone only with a cache."""
+    """No policy is predicted to be faster than ours, which sends nothing over a slow link."""
     places = policy_map(MIXED, ROBOT_MS, mbit_s=(0.01, 1000.0), speeds=(1.0, 20.0), reuse=(0.0, 0.9), schedule_s=0.5)
     assert len(places) == 8
     for place in places:

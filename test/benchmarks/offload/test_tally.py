@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a benchmark of a link adds up: shares of time, and joules by a meter or by the model."""
+"""The figures that a benchmark of a link adds up: shares of time, and joules by a meter or by the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cacheinf_ros.nodes.recorder import Recorded
 
 
 class Counting:
-    """A meter that has counted one joule more whenever it is read."""
+    """A meter that counts one joule more with every reading."""
 
     name = "counting"
 
@@ -28,7 +28,7 @@ class Counting:
 
 
 class Broken(Counting):
-    """A meter that can be read once."""
+    """A meter that fails from the second reading on."""
 
     def joules(self) -> float:
         if self.counted:
@@ -37,7 +37,7 @@ class Broken(Counting):
 
 
 def results(*took_ms: float) -> list[Recorded]:
-    """Results that arrive a second after one another."""
+    """Make results that arrive one second apart."""
     return [
         Recorded(
             stamp_ns=i, arrived_ns=i * 10**9, model="", variant="", why="", mode="", where="robot", error="",
@@ -63,7 +63,7 @@ def tally(*joules: float | None) -> Tally:
 
 
 def test_the_share_of_sending_is_of_all_frames() -> None:
-    """Three frames of 150 ms together, in which 30 ms were sent; the first does not count for the latency."""
+    """Three frames take 150 ms together, in 30 ms of which the robot sent; the first does not count for the latency."""
     figures = tally(None).figures(over_time=False)
     assert figures["transmit_ms"] == pytest.approx(10.0)
     assert figures["transmit_share"] == pytest.approx(0.2)
@@ -79,7 +79,7 @@ def test_joules_are_the_meters_where_it_was_read_each_time() -> None:
 
 
 def test_a_meter_is_read_while_frames_are_answered() -> None:
-    """A joule a second, of which a frame takes one: between the last one that does not count and the last one."""
+    """The meter counts a joule a second and frames take a second: each takes one, from the last uncounted frame on."""
     times = iter(range(0, 10**11, 10**9))
     play = MeteredPlay(Counting(), lambda: next(times))
     for _ in range(5):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The traces in config/traces."""
+"""The traces in config/traces are those that the code generates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What calibrated thresholds save."""
+"""The time that calibrated thresholds save."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.truncation.comparison import CALIBRATED, savings
 
 
 def _curve(*times: float) -> list[dict[str, float]]:
-    """At missed changes of 0, 0.2 and 0.4."""
+    """Make a curve with points at missed changes of 0, 0.2 and 0.4."""
     return [{"missed_change": 0.2 * i, "predicted_ms": ms} for i, ms in enumerate(times)]
 
 

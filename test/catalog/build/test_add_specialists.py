@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""From labelled pictures to what specialists are made from, and what cannot be specialised."""
+"""Tests from labelled pictures to the data for specialists, and of what cannot be specialised."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pictures(folder: Path, per_class: int = 32) -> Path:
 
 
 def test_built_with_specialists_by_the_command(tmp_path: Path) -> None:
-    """Folders are sorted by name, the model's classes are not: black, blue, cyan, green."""
+    """Folders are sorted by name, but the model's classes are not: black, blue, cyan, green."""
     out, labelled = tmp_path / "catalog", pictures(tmp_path / "pictures")
     words = ["--held-out", "scene:fixed?size=48x64", "--held-out-frames", "2", "--techniques", "smaller-dense"]
     with one_thread():
@@ -55,7 +55,7 @@ def test_built_with_specialists_by_the_command(tmp_path: Path) -> None:
 
 
 def test_nothing_worth_specialising_is_said(tmp_path: Path) -> None:
-    """Four pictures of a class are not enough to learn it and to judge what was learnt."""
+    """Four pictures of a class are not enough to learn it and to test what was learned."""
     catalog = made_catalog(tmp_path / "tiny", "tiny", {Place.DEVICE: Cost(energy_j=1.0)}, COLOURS)
     data = labelled_data(catalog.load("original"), str(pictures(tmp_path / "pictures", 4)), 60, 0)
     with one_thread(), pytest.raises(CatalogError, match=r"tiny is complete, but has no specialists: .*label more"):

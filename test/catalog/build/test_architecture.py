@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Fewer kernels, smaller dense layers, larger strides, layers left out: on small networks, by hand."""
+"""Fewer kernels, smaller dense layers, larger strides and fewer layers: small networks, worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cacheinf_ros.graph.scenenet import Residual, scenenet
 
 
 class Classifier(nn.Module):
-    """Convolution, norm, depthwise, residual, flatten of 2 x 2 pixels, two dense layers."""
+    """A network with a convolution, norm, depthwise, residual, flatten of 2 x 2 pixels, and two dense layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def test_channels_that_are_added_go_together(network):
 
 
 def test_pruning_what_is_silent_changes_nothing(network):
-    """Two channels of four are zero wherever they come from: without them the outputs are the same."""
+    """Two channels of four are zero everywhere, so that the outputs stay the same without them."""
     with torch.no_grad():
         for layer in (network.first[0], network.second):
             layer.weight[[1, 3]] = 0

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames, judges, tuning and prices of a catalog, and the command."""
+"""Tests of a catalog's frames, judges, tuning and prices, and of the command that builds it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def measured(device_ms: float = 20.0) -> Measured:
 
 
 def test_costs_by_hand() -> None:
-    """48 x 64 pixels of 2 bytes and 64 flags are 6 kB and a header on the way there; 8 Mbit/s are 1000 bytes per ms."""
+    """Sent are 48 x 64 pixels of 2 bytes with 64 flags, 6 kB and a header; 8 Mbit/s are 1000 bytes per ms."""
     prices = PriceConfig(
         server_speedup=4, link_mbit_s=8, link_delay_ms=1, storage_mb_s=10, price_server_s=0.5, price_mb=2
     )
@@ -138,7 +138,7 @@ def test_costs_by_hand() -> None:
 
 
 def test_a_split_lies_between() -> None:
-    """On a slow link the image takes long, and what is left of it after pooling next to nothing."""
+    """On a slow link the image takes long, but its pooled features take next to no time."""
     prices = PriceConfig(server_speedup=100, link_mbit_s=1)
     costs = costs_of(measured(40.0), 1000, 3.0, prices, PowerModel())
     assert Place.SPLIT in costs

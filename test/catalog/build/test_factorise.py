@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Low-rank factors: exact at full rank, the best at lower ones, and only where weights are saved."""
+"""Low-rank factors are exact at full rank, the best at lower ranks, and used only where they save weights."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Stored weights of fewer bits: the numbers by hand, the largest error, and what is stored."""
+"""Weights stored with fewer bits: numbers worked out by hand, the largest error, and what is stored."""
 
 from __future__ import annotations
 

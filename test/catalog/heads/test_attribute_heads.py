@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Heads trained on a trunk, written and read; and the pictures that they are trained on."""
+"""Heads trained on a trunk, written and read, and the pictures on which they are trained."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trunk() -> Model:
 
 
 def coloured(count: int, seed: int = 0) -> Iterator[Labelled]:
-    """Noise of one colour, dark or bright; of every tenth the light is not known."""
+    """Yield pictures of noise in one colour, dark or bright; every tenth has no label for the light."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         hue, light = int(rng.integers(3)), int(rng.integers(2))
@@ -70,7 +70,7 @@ def test_each_head_learns_its_attribute(trunk: Model) -> None:
 
 
 def test_accuracy_is_that_on_what_was_held_out(trunk: Model) -> None:
-    """What is held out here has the wrong label: all that was learned is wrong there."""
+    """The held-out pictures have the wrong labels here, so that everything learned is wrong for them."""
     samples = [
         Labelled(image=s.image, classes={"light": s.classes["light"] ^ s.held_out}, held_out=s.held_out)
         for s in coloured(120)
@@ -111,7 +111,7 @@ def test_heads_are_read_as_they_were_written(trunk: Model, folder: Path) -> None
 
 
 def test_all_heads_are_one_model_for_everybody(folder: Path) -> None:
-    """The card that lies beside them is read as any model's, and its results name each attribute's class."""
+    """The card beside the heads is read like any model's, and results name each attribute's class."""
     shared, loaded = read_heads(folder).shared(), load_model(str(folder / "shared.yaml"))
     assert loaded.name == "heads"
     assert len(loaded.graph.operators) == len(shared.model.graph.operators)
@@ -126,7 +126,7 @@ def test_all_heads_are_one_model_for_everybody(folder: Path) -> None:
 
 
 def test_a_catalog_of_all_heads_agrees_in_each(folder: Path) -> None:
-    """One of two heads always says the same: right as often as the original happens to say it."""
+    """One of two heads always gives the same answer, and so agrees as often as the original happens to give it."""
     model = load_model(str(folder / "shared.yaml"))
     samples = [Sample(image=labelled.image) for labelled in coloured(20)]
     judge = Judge(model, samples)
@@ -143,7 +143,7 @@ def test_a_catalog_of_all_heads_agrees_in_each(folder: Path) -> None:
 
 
 def test_class_losses_add_up() -> None:
-    """By hand: two classes alike give log 2 at any temperature T, times T squared, which is 4; twice."""
+    """Two equal classes give log 2 at any temperature T, times T squared, which is 4; and there are two heads."""
     even, other = torch.zeros(1, 2), torch.tensor([[1.0, 1.0]])
     assert float(class_loss([even, other], [even, other])) == pytest.approx(8 * np.log(2))
 
@@ -180,7 +180,7 @@ def test_broken_files_are_named(folder: Path, tmp_path: Path) -> None:
     arrays, before = load_file(path), digest(path)
 
     def assert_refused(complaint: str) -> None:
-        """Also by whoever states the hash of what is wrong."""
+        """Check that the file is refused, even if the stated hash is that of the wrong content."""
         with pytest.raises(CatalogError, match=r"hue\.safetensors has changed"):
             read_heads(folder)
         (folder / "heads.yaml").write_text(said.replace(before, digest(path)))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models that share what they have in common."""
+"""Tests of models that share their common operators."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def photographs() -> list[np.ndarray]:
 
 
 def test_what_is_shared_is_found(scenenet: Model, heads: list[Model]) -> None:
-    """Heads on scenenet's trunk, scenenet itself, and a network that has nothing to do with them."""
+    """The models are heads on scenenet's trunk, scenenet itself, and an unrelated network."""
     other = load_model(f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed", input_size=SIZE)
     strange = Model(module=other.module, graph=other.graph, card=scenenet.card.model_copy(update={"name": "mixed"}))
     sharing = find_sharing([*heads, strange, scenenet])
@@ -86,7 +86,7 @@ def test_names_must_differ(heads: list[Model]) -> None:
 
 
 def test_dense_outputs_are_those_of_the_models_apart(heads: list[Model], photographs: list[np.ndarray]) -> None:
-    """Bit for bit."""
+    """The outputs agree bit for bit."""
     shared = merge_models(heads)
     config = EngineConfig(mode=Mode.DENSE)
     together, apart = Engine(shared.model, config), [Engine(model, config) for model in heads]
@@ -101,7 +101,7 @@ def test_dense_outputs_are_those_of_the_models_apart(heads: list[Model], photogr
 
 
 def test_one_cache_serves_all_heads(heads: list[Model], photographs: list[np.ndarray]) -> None:
-    """Exact execution with the cache equals dense execution, and no more of the trunk is computed than for one head."""
+    """Cached execution equals dense execution, and computes no more of the trunk than for one head."""
     rng = np.random.default_rng(0)
     config = EngineConfig(mode=Mode.EXACT, dense_fallback=False)
     together, alone = Engine(merge_models(heads).model, config), Engine(heads[0], config)
@@ -117,7 +117,7 @@ def test_one_cache_serves_all_heads(heads: list[Model], photographs: list[np.nda
 
 
 def test_shared_model_computes_what_the_network_does(scenenet: Model, heads: list[Model]) -> None:
-    """The merged model's own module too, by which users compare."""
+    """The merged model's own module computes the same too, as users compare with it."""
     shared = merge_models([scenenet, *heads])
     image = torch.randn(1, 3, *SIZE)
     with torch.inference_mode():

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Plans for the requests to come, by hand."""
+"""Plans for future requests, worked out by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MB = 10**6
 
 
 def group(*variants: tuple[float, float], memory_mb: Sequence[int] = (), load_j: float = 0.0) -> RequestGroup:
-    """100 requests; a variant: accuracy, J."""
+    """Return a group of 100 requests; variants are (accuracy, J)."""
     sizes = memory_mb or [0] * len(variants)
     catalog = Catalog(
         model="m",
@@ -59,7 +59,7 @@ def test_what_is_left_is_spent_where_it_buys_most(energy_j: float, first: list[f
 
 
 def test_loading_counts_once() -> None:
-    """400 J more than one request takes in 100: 6 J a request, which buys nothing."""
+    """Loading takes 400 J more once in 100 requests, so 6 J per request serve all of them, and 3 J half."""
     assert shares(group((0.9, 2.0), load_j=400.0), energy_j=600.0)[0] == pytest.approx([1.0])
     assert shares(group((0.9, 2.0), load_j=400.0), energy_j=300.0)[0] == pytest.approx([0.5])
 
@@ -69,8 +69,9 @@ def test_without_a_limit_the_most_accurate_serve() -> None:
 
 
 def test_memory_is_kept_for_what_loses_most_without_it() -> None:
-    """100 MB hold one of the large, or one small with each. Paging takes 1 J for each request, for which there is
-    none.
+    """100 MB hold one large variant, or a small one with each other; the budget has nothing left for paging.
+
+    Paging would take 1 J for each request.
     """
     both = [group((0.9, 1.0), (accuracy, 1.0), memory_mb=(60, 40), load_j=1.0) for accuracy in (0.5, 0.8)]
     found = allocate(both, Account(energy_j=202.0, money=math.inf), 100 * MB)

@@ -15,7 +15,7 @@ from cacheinf_ros.errors import ConfigError
 
 
 def test_a_lone_model_may_take_an_equal_part_for_each_request() -> None:
-    """3600 J for 1800 s at 0.5 Hz: 900 requests of 4 J."""
+    """3600 J for 1800 s at 0.5 Hz are enough for 900 requests of 4 J."""
     assert per_request(3600, time_s=1800, frequency_hz=0.5, squares_hz2=0.25) == pytest.approx(4.0)
 
 

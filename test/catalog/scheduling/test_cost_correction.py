@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What things really take corrects what the catalog says of them."""
+"""Measured costs correct what the catalog says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_at_first_the_catalog_is_believed() -> None:
 
 
 def test_executing_and_loading_are_told_apart() -> None:
-    """The prediction counts as one observation: after one of 3 J in place of 1, (0.98 + 3) / 1.98 is believed."""
+    """The prediction counts as one observation: after one of 3 J instead of 1, (0.98 + 3) / 1.98 is believed."""
     correction = CostCorrection()
     correction.executed("one", LARGE, 3.0)
     assert correction.cost("one", LARGE).energy_j == pytest.approx(3.98 / 1.98)
@@ -53,7 +53,7 @@ def test_what_costs_nothing_by_the_catalog_teaches_nothing() -> None:
 
 
 def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
-    """100 requests, one a second, each ``dearer`` times what the catalog says; and the variants that served."""
+    """Serve 100 requests, one a second, that cost ``dearer`` times what the catalog says; returns who served."""
     robot = Scheduler([Demand(catalog=CATALOG, rate_hz=1.0)], Budget(energy_j=energy_j, horizon_s=100.0), 10**9)
     served = []
     for second in range(100):
@@ -72,14 +72,14 @@ def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
 
 @pytest.mark.parametrize(("dearer", "served_by"), [(1.0, "large"), (3.0, "small"), (0.3, "large")])
 def test_a_budget_lasts_although_the_catalog_is_wrong(dearer: float, served_by: str) -> None:
-    """120 J are enough for the large variant, unless that takes three times what it should."""
+    """120 J are enough for the large variant, unless it takes three times what the catalog says."""
     robot, served = lived(120.0, dearer)
     assert robot.account.energy_j >= 0
     assert max(set(served), key=served.count) == served_by
 
 
 def test_what_is_cheaper_than_the_catalog_says_can_be_afforded() -> None:
-    """With a cache a request takes a third: 40 J are enough for 100 requests of the large variant."""
+    """With a cache a request takes a third, so 40 J are enough for 100 requests of the large variant."""
     _, served = lived(40.0, 1 / 3)
     assert served[0] == "small"
     assert served[-1] == "large"

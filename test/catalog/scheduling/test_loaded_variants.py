@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The device's memory for variants."""
+"""Tests of the device's memory for variants."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def test_the_cloud_takes_no_memory_and_nothing_there_is_evicted() -> None:
 
 
 def test_what_is_shared_counts_once() -> None:
-    """Three of 40 bytes, of which 30 are in common: 60. One less saves 30 less, so that for 60 more two must go."""
+    """Three variants of 40 bytes, of which 30 are shared, take 60.
+
+    One less saves 10 as long as the others still share; to make room for 60 more, two must go.
+    """
     residents = LoadedVariants(100)
     for time_s, model in enumerate("abc"):
         residents.share([SharedPart(variants=dict.fromkeys("abc"[: time_s + 1], "40"), size=30)])
@@ -70,7 +73,7 @@ def test_what_is_too_large_is_refused() -> None:
 
 
 def test_how_a_split_variant_is_divided_follows_from_what_it_costs() -> None:
-    """The cloud is paid for 0.2 of 0.8: three quarters are done on the device. Unpaid: 3 of 4 J are."""
+    """The cloud is paid for 0.2 of 0.8, so three quarters are done on the device; without pay it is 3 of 4 J."""
 
     def shares(**costs: Cost) -> dict[Place, float]:
         by_place = {Place(name): cost for name, cost in costs.items()}

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is chosen, where, and why; by hand with the paper's rule."""
+"""The scheduler's choices of variant and place, and their reasons, are worked out by hand with the paper's rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scheduler(
     cache_bytes: int = 100,
     preference: Preference = Preference.MCDNN,
 ) -> Scheduler:
-    """Each model is expected once a second."""
+    """Return a scheduler that expects each model to be asked once a second."""
     demands = [Demand(catalog=one, rate_hz=1.0) for one in catalogs]
     budget = Budget(energy_j=energy_j, money=money, horizon_s=horizon_s)
     return Scheduler(demands, budget, cache_bytes, preference=preference)
@@ -60,7 +60,7 @@ def chosen(decision: Decision) -> tuple[str | None, Place | None, Why]:
 
 
 def test_the_most_accurate_that_fits_its_budget_is_loaded_and_stays() -> None:
-    """500 J for 100 requests: 5 J each. Two requests in no time are 7 in 5 s: 7 J."""
+    """500 J for 100 requests are 5 J each; two requests at once count as 7 in 5 s, which makes it 7 J."""
     lone = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=500)
     first, second = serve(lone, 0.0), serve(lone, 1.0)
     assert chosen(first) == ("large", Place.DEVICE, Why.FITS)
@@ -71,12 +71,12 @@ def test_the_most_accurate_that_fits_its_budget_is_loaded_and_stays() -> None:
 
 
 def test_a_smaller_variant_serves_where_the_larger_does_not_fit_the_budget() -> None:
-    """200 J for 100 requests."""
+    """The budget is 200 J for 100 requests."""
     assert chosen(serve(scheduler(catalog(LARGE, SMALL), energy_j=200, money=0.0), 0.0))[:2] == ("small", Place.DEVICE)
 
 
 def test_where_nothing_fits_the_cheapest_serves_until_nothing_is_left() -> None:
-    """10 J for 100 requests: 2 J to load, and 8 requests of 1 J."""
+    """10 J for 100 requests are spent on loading, 2 J, and on 8 requests of 1 J."""
     poor = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=10)
     decisions = [serve(poor, float(t)) for t in range(12)]
     assert chosen(decisions[0]) == ("small", Place.DEVICE, Why.CHEAPEST)
@@ -86,7 +86,7 @@ def test_where_nothing_fits_the_cheapest_serves_until_nothing_is_left() -> None:
 
 
 def test_of_equally_accurate_places_the_one_that_takes_less_of_what_is_left_serves() -> None:
-    """4 of 10000 J, or 0.1 of 10000 J and 0.01 of 100 or of 10 dollars."""
+    """The choice is between 4 of 10000 J, and 0.1 of 10000 J with 0.01 of 100 or of 10 dollars."""
     assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=100.0), 0.0).place is Place.CLOUD
     assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=10.0), 0.0).place is Place.DEVICE
 
@@ -95,7 +95,7 @@ def test_of_equally_accurate_places_the_one_that_takes_less_of_what_is_left_serv
 def test_a_model_leaves_the_device_where_the_cloud_takes_less_of_what_is_left(
     money: float, place: Place | None
 ) -> None:
-    """Loaded while there was no connection. 50 requests more are 200 of 1000 J, or 0.5 of 10 dollars or of 0.4."""
+    """The model was loaded while offline; 50 more requests are 200 of 1000 J, or 0.5 of 10 dollars or of 0.4."""
     robot = scheduler(catalog(LARGE), energy_j=1e3, money=money)
     assert serve(robot, 0.0, connected=False).place is Place.DEVICE
     for time_s in range(1, 50):
@@ -109,7 +109,7 @@ def test_a_model_leaves_the_device_where_the_cloud_takes_less_of_what_is_left(
 def test_nothing_is_loaded_that_saves_less_than_loading_takes(
     left_s: float, loaded: tuple[Variant, Why] | None
 ) -> None:
-    """0.8 J a second are left, too little for either. The small one saves 0.4 J a request; loading it takes 2 J."""
+    """0.8 J a second are too little for either variant; the small one saves 0.4 J a request but takes 2 J to load."""
     cost = Cost(energy_j=1.4, memory_bytes=20, load_energy_j=2.0)
     robot = scheduler(catalog(SMALL, Variant(name="other", accuracy=0.7, costs={Place.DEVICE: cost})), energy_j=200)
     assert chosen(serve(robot, 0.0))[0] == "other"
@@ -140,8 +140,10 @@ def test_a_model_that_only_the_cloud_has_is_refused_without_a_connection() -> No
 
 
 def test_a_larger_variant_is_loaded_in_the_background_when_damping_allows() -> None:
-    """Small was all that fitted; now 5 J would. Loading takes 8 J: two seconds after the last time, with 98 s to go,
-    8 · 98 / 2 of 490 J are set aside, and only 1 J is left; after 40 s 8 · 60 / 40 = 12 J.
+    """Only the small variant fitted at first; now 5 J a request would be enough for the large one.
+
+    Loading takes 8 J: two seconds after the last time, with 98 s to go, 8 · 98 / 2 of 490 J are set aside, which leaves
+    only 1 J; after 40 s it is 8 · 60 / 40 = 12 J.
     """
     robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=200)
     assert serve(robot, 0.0).variant is SMALL
@@ -164,7 +166,7 @@ def test_a_proposal_changes_nothing() -> None:
 
 
 def test_a_variant_that_costs_too_much_gives_way() -> None:
-    """It was chosen at 5 J a request; now there is 1.5 J for each."""
+    """The variant was chosen at 5 J a request, but now there is 1.5 J for each."""
     robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=600)
     assert serve(robot, 0.0).variant is DEVICE_ONLY
     for time_s in range(1, 50):
@@ -196,7 +198,7 @@ def test_memory_is_taken_from_the_least_recently_used() -> None:
     ],
 )
 def test_preferences_of_place(preference: Preference, energy_j: float, name: str) -> None:
-    """With the first request it is 1.2 Hz for 100 s: 1.67 J or 0.84 J a request. Sending takes 1.5 J."""
+    """With the first request there are 1.2 Hz for 100 s, or 1.67 J or 0.84 J a request; sending takes 1.5 J."""
     both = catalog(
         Variant(name="there", accuracy=0.9, costs={Place.CLOUD: Cost(energy_j=1.5)}),
         Variant(name="here", accuracy=0.8, costs={Place.DEVICE: Cost(energy_j=0.5)}),
@@ -262,7 +264,7 @@ def lived(day: tuple[list[Catalog], Trace, dict[float, bool]], budget: Budget, p
 def test_no_budget_is_exceeded_and_no_memory(
     day: tuple[list[Catalog], Trace, dict[float, bool]], energy_j: float, money: float, preference: Preference
 ) -> None:
-    """Memory is counted anew from what is loaded and evicted."""
+    """Memory is counted independently from what is loaded and evicted."""
     spent_j = spent = 0.0
     loaded: dict[str, int] = {}
     for step in lived(day, Budget(energy_j=energy_j, money=money, horizon_s=100.0), preference):
@@ -329,14 +331,14 @@ def test_a_request_is_answered_before_the_next_one(rate_hz: float, name: str) ->
 
 
 def test_where_nothing_keeps_pace_the_fastest_serves() -> None:
-    """At 10 Hz there are 83 ms."""
+    """At 10 Hz, 83 ms are left for each request."""
     variants = slow("large", 0.9, 800.0), slow("small", 0.8, 330.0)
     robot = Scheduler([Demand(catalog=catalog(*variants), rate_hz=10.0)], Budget(horizon_s=100.0), 100)
     assert chosen(serve(robot, 0.0)) == ("small", Place.DEVICE, Why.FITS)
 
 
 def test_a_model_asked_more_often_than_expected_changes_to_a_faster_variant() -> None:
-    """After the first request 1.2 Hz; 8 more within 0.8 s: (5 + 8) / (5 / 1.2 + 0.8) = 2.6 Hz, which leaves 382 ms."""
+    """The first request makes it 1.2 Hz; 8 more in 0.8 s: (5 + 8) / (5 / 1.2 + 0.8) = 2.6 Hz, which leaves 382 ms."""
     robot = scheduler(catalog(slow("large", 0.9, 800.0), slow("small", 0.8, 330.0)))
     assert serve(robot, 0.0).variant == slow("large", 0.9, 800.0)
     for request in range(8):
@@ -359,22 +361,23 @@ SLOW_AND_PAID = (
 
 @pytest.mark.parametrize(("money", "place"), [(0.0, Place.DEVICE), (0.005, Place.DEVICE), (100.0, Place.CLOUD)])
 def test_what_is_faster_but_cannot_be_paid_keeps_nothing_from_serving(money: float, place: Place) -> None:
-    """At 5 Hz there are 167 ms; 500 requests are 500 J or 5 dollars."""
+    """At 5 Hz 167 ms are left for each request; 500 requests are 500 J or 5 dollars."""
     demand = Demand(catalog=catalog(*SLOW_AND_PAID), rate_hz=5.0)
     robot = Scheduler([demand], Budget(energy_j=1000.0, money=money, horizon_s=100.0), 100)
     assert chosen(serve(robot, 0.0)) == ("m", place, Why.FITS)
 
 
 def test_where_the_faster_cannot_be_paid_any_more_the_slower_goes_on() -> None:
-    """0.025 dollars are two requests, far from what 500 would need, and the third is made on the device."""
+    """0.025 dollars are enough for two requests, far from the needed 500; the third runs on the device."""
     demand = Demand(catalog=catalog(*SLOW_AND_PAID), rate_hz=5.0)
     robot = Scheduler([demand], Budget(energy_j=1000.0, money=0.025, horizon_s=100.0), 100)
     assert [serve(robot, 0.2 * n).place for n in range(3)] == [Place.CLOUD, Place.CLOUD, Place.DEVICE]
 
 
 def test_a_model_that_is_served_less_often_than_demanded_must_still_keep_pace() -> None:
-    """Demanded at 2 Hz, it is served at 1 Hz as 800 ms allow: after 20 requests (5 + 20) / (2.5 + 20) = 1.1 Hz,
-    which would leave 900 ms; the demand leaves 500.
+    """The model is demanded at 2 Hz but served at 1 Hz, for which 800 ms would do; the demand leaves only 500 ms.
+
+    After 20 requests (5 + 20) / (2.5 + 20) = 1.1 Hz would leave 900 ms.
     """
     both = catalog(slow("large", 0.9, 800.0), slow("small", 0.8, 330.0))
     robot = Scheduler([Demand(catalog=both, rate_hz=2.0)], Budget(horizon_s=100.0), 100)
@@ -387,8 +390,10 @@ def test_a_model_that_is_served_less_often_than_demanded_must_still_keep_pace() 
 
 
 def test_on_a_miss_accuracy_is_bounded_by_what_loads_fast_enough() -> None:
-    """Algorithm 1, lines 37 to 40. After the first request 1.2 Hz, which leaves 833 ms: all run in 100, but loading
-    takes 2000, 700 or 10 ms besides. After the hit that follows, loading goes on in the background (line 4).
+    """Algorithm 1, lines 37 to 40: the first request makes it 1.2 Hz, which leaves 833 ms.
+
+    All variants run in 100 ms, but loading takes 2000, 700 or 10 ms besides. After the hit that follows, loading goes
+    on in the background (line 4).
     """
     loading = {"large": (0.9, 2000.0), "middle": (0.8, 700.0), "small": (0.5, 10.0)}
     variants = (
@@ -407,7 +412,7 @@ def test_on_a_miss_accuracy_is_bounded_by_what_loads_fast_enough() -> None:
 
 
 def test_where_nothing_loads_fast_enough_what_is_ready_first_serves() -> None:
-    """1000 + 10 ms against 900 + 400 ms; the cloud's variant is loaded in no time, but cannot be reached."""
+    """1000 + 10 ms are less than 900 + 400 ms; the cloud's variant needs no loading, but cannot be reached."""
     variants = (
         Variant(name="quick", accuracy=0.9, costs={Place.DEVICE: Cost(latency_ms=900.0, load_ms=400.0)}),
         Variant(name="light", accuracy=0.5, costs={Place.DEVICE: Cost(latency_ms=1000.0, load_ms=10.0)}),
@@ -417,8 +422,10 @@ def test_where_nothing_loads_fast_enough_what_is_ready_first_serves() -> None:
 
 
 def test_a_plan_spends_what_requests_of_their_own_budgets_leave() -> None:
-    """Two models at 1 Hz for 100 s, 260 J. One asks for 2 J with 0.9 or 1 J with 0.6, the other takes 0.5 J: by equal
-    shares of 1.3 J the first has 0.6 for itself, while 100 * 2 + 100 * 0.5 J are there.
+    """Plans may spend what other requests leave of their equal shares.
+
+    Two models at 1 Hz for 100 s have 260 J. One asks for 2 J with 0.9 or 1 J with 0.6, the other takes 0.5 J: by equal
+    shares of 1.3 J the first has to take 0.6, although 260 J are enough for 100 * 2 + 100 * 0.5 J.
     """
     dear = Variant(name="dear", accuracy=0.9, costs={Place.DEVICE: Cost(energy_j=2.0, memory_bytes=10)})
     cheap = Variant(name="cheap", accuracy=0.6, costs={Place.DEVICE: Cost(energy_j=1.0, memory_bytes=5)})
@@ -434,8 +441,9 @@ def test_a_plan_spends_what_requests_of_their_own_budgets_leave() -> None:
 
 
 def test_a_plan_saves_for_the_time_without_a_connection() -> None:
-    """Of 100 requests 50 meet no connection and take 2 J; each time it comes back one more is served from the cache.
-    That is 110 J of 140; with a connection what takes 3 J here would be more accurate than the cloud.
+    """Of 100 requests 50 are made offline and take 2 J; after each reconnection one more is served from the cache.
+
+    That is 110 J of 140; with a connection the variant that takes 3 J would be more accurate than the cloud.
     """
     both = {Place.DEVICE: Cost(energy_j=2.0, memory_bytes=10), Place.CLOUD: Cost(money=0.01)}
     better = {Place.DEVICE: Cost(energy_j=3.0, memory_bytes=10)}

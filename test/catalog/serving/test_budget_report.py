@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the node that runs catalogs says in /diagnostics."""
+"""Tests of what the node that runs catalogs reports in /diagnostics."""
 
 from __future__ import annotations
 

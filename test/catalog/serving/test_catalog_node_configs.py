@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parameters of the node that runs catalogs."""
+"""Tests of the parameters of the node that runs catalogs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_nobody_to_ask() -> None:
 
 
 def test_price_by_hand() -> None:
-    """Half a second at 0.2 dollars each, and 3 MB at 0.1."""
+    """Half a second of the server at 0.2 dollars a second, and 3 MB at 0.1 dollars."""
     config = CatalogBudgetConfig.checked(price_server_s=0.2, price_mb=0.1)
     assert config.prices.dollars(500.0, 3_000_000) == pytest.approx(0.1 + 0.3)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Catalogs that are being prepared are not used yet, and rates wait with them."""
+"""Catalogs that are still being prepared are not used, and their rates wait with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cacheinf_ros.engine import EngineConfig
 
 
 class Parameters:
-    """Are what a user has set."""
+    """The parameters that a user has set."""
 
     def __init__(self) -> None:
         self.configs: dict[type[Any], Any] = {

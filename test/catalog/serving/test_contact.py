@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When the server counts as lost for a model."""
+"""Tests of when the server counts as lost for a model."""
 
 from __future__ import annotations
 

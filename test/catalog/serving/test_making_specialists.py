@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The thread that makes a specialist says what became of it, whatever happens there."""
+"""The thread that makes a specialist reports its outcome, whatever happens there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEADLINE_S = 20.0
     "error", [CatalogError("it has changed"), KeyError("it has changed"), OSError("it has changed")]
 )
 def test_what_cannot_be_made_is_rejected_with_the_reason(error: Exception) -> None:
-    """Without an outcome the node waited, and began again, for as long as the classes stayed the same."""
+    """Without an outcome the node once waited, and began again for as long as the classes stayed the same."""
 
     def work(is_cancelled: Callable[[], bool]) -> Made | Rejected | None:
         raise error

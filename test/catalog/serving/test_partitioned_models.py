@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server shares frames of: found by hash, without having loaded it."""
+"""A server finds the models whose frames it can share by their hashes, without having loaded them."""
 
 from __future__ import annotations
 

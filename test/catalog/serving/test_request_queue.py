@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which model is asked next: a pure inbox with a clock of the test's own."""
+"""Tests of which model is asked next, with a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 class Clock:
-    """Stands still until it is told otherwise."""
+    """A clock that stands still until it is set."""
 
     def __init__(self) -> None:
         self.now_ns = 10**9
@@ -39,7 +39,7 @@ def everything_due(inbox: RequestQueue[int], clock: Clock) -> list[tuple[str, in
 
 
 def test_each_model_is_asked_at_its_own_rate_on_the_latest_image() -> None:
-    """100 images in a second; 10 requests of one model, 4 of the other: at 0, 100, ... and at 0, 250, 500, 750 ms."""
+    """Of 100 images in a second one model gets 10, at 0, 100, ... ms, and the other 4, at 0, 250, 500, 750 ms."""
     inbox, clock = asking(fast=10.0, slow=4.0)
     found = []
     for image in range(100):
@@ -63,7 +63,7 @@ def test_what_is_left_at_the_end_is_dropped_unless_a_model_was_asked_about_it() 
 
 
 def test_what_is_computed_together_is_asked_together() -> None:
-    """Also where computing takes longer than a camera's period, and where the models began at different times."""
+    """This also holds where computing takes longer than a camera's period, and models began at different times."""
     clock = Clock()
     groups = {"one": ("other",), "other": ("one",), "alone": ()}
     inbox: RequestQueue[int] = RequestQueue(tuple(groups), lambda: (5.0, 5.0, 5.0), clock, together=groups.__getitem__)

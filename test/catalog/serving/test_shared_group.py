@@ -27,7 +27,7 @@ NAMES = ("door", "lamp", "other")
 
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[CatalogFolder]:
-    """Of the same network three times; the last one's variant of 8 bits has other weights."""
+    """Write three catalogs of the same network; the 8-bit variant of the last one has other weights."""
     folder, costs = tmp_path_factory.mktemp("catalogs"), {Place.DEVICE: Cost(memory_bytes=1)}
     door = made_catalog(folder / "door", "door", costs)
     for name in NAMES[1:]:
@@ -37,7 +37,7 @@ def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[CatalogFolder]:
 
 
 class Robot:
-    """The device's models without a node, shown pictures of which a part changes."""
+    """The device's models without a node, which see pictures that change in part."""
 
     def __init__(self, catalogs: Sequence[CatalogFolder], **values: Any) -> None:
         self.values = {"catalogs": [str(catalog.path) for catalog in catalogs], **values}
@@ -56,7 +56,7 @@ class Robot:
         }[kind]
 
     def show(self, *models: str) -> dict[str, FrameResult]:
-        """Each model's result, of the next picture."""
+        """Return each model's result for the next picture."""
         self._shown += 1
         self._image = self._image.copy()
         self._image[:10, :10] = self._shown
@@ -90,7 +90,7 @@ def test_what_begins_alike_is_computed_once(catalogs: list[CatalogFolder]) -> No
 
 
 def test_it_is_exact_whoever_is_asked(catalogs: list[CatalogFolder]) -> None:
-    """Not every model is asked about every picture, and none twice about one but by mistake."""
+    """Not every model is asked about every picture, and none twice about the same one except by mistake."""
     together, apart = Robot(catalogs), Robot(catalogs, share_operators=False)
     for robot in (together, apart):
         for name in NAMES[:2]:

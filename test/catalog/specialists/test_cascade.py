@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Who is asked, how often, and whose answer counts."""
+"""Tests of which model is asked, how often, and whose answer counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASSES = 5
 
 
 def specialist(threshold: float) -> Specialist:
-    """Knows classes 3 and 1; its features are the logits of 3, 1, other."""
+    """Return a specialist for classes 3 and 1, whose features are the logits of 3, 1 and other."""
     expected = Expectation(
         accuracy=1, generic_accuracy=1, passed=0, disagreement=0, latency_ms=1, small_ms=1, generic_ms=4
     )

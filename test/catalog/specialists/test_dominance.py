@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""n,p-dominance by hand, and windows of results."""
+"""Tests of n,p-dominance, worked out by hand, and of windows of results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_most_specific_pair_comes_first() -> None:
     ],
 )
 def test_shares_by_hand(outside: int, expected: Pair) -> None:
-    """Seven classes with 10 results each; the others are spread thinly over eight more."""
+    """Seven classes have 10 results each; the other results are spread thinly over eight more."""
     counts = {c: 10 for c in range(7)} | {7 + i: outside // 8 + (i < outside % 8) for i in range(8)}
     found = find_dominance(counts, classes=100)
     assert found is not None and found.pair == expected
@@ -39,7 +39,7 @@ def test_shares_by_hand(outside: int, expected: Pair) -> None:
 
 
 def test_fourteen_where_seven_are_too_few() -> None:
-    """14 equally frequent classes of 30: seven make up one half."""
+    """14 of 30 classes are equally frequent, so that seven make up only one half."""
     found = find_dominance(dict.fromkeys(range(14), 5), classes=30)
     assert found is not None and (found.pair, len(found.classes)) == (Pair(n=14, p=0.95), 14)
 

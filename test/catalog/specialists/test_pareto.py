@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variants can ever win."""
+"""Tests of which variants can ever win."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _candidate(name: str, accuracy: float, cost: float) -> Candidate:
 
 
 def test_by_hand() -> None:
-    """c is always behind a; b wins where few classes dominate; with 14 nothing beats the model alone."""
+    """c is always behind a; b wins where few classes dominate; with 14 classes nothing beats the model alone."""
     candidates = {
         SEVEN: [_candidate("", 0.9, 8), _candidate("a", 0.9, 4), _candidate("b", 0.92, 5), _candidate("c", 0.9, 5)],
         FOURTEEN: [_candidate("", 0.9, 8), _candidate("a", 0.9, 9), _candidate("b", 0.9, 8.5)],
@@ -45,7 +45,7 @@ def test_what_is_dropped_is_beaten_by_what_is_kept(rows: list[tuple[int, int]]) 
 
 
 def test_a_blurred_trunk_can_never_win() -> None:
-    """The same time, and less to tell classes apart by; a slow one gives nothing at all."""
+    """A blurred trunk takes the same time but tells classes apart less well; a slow one gives nothing at all."""
     clear, blurred = training_set(noise=0.5), training_set(noise=1.2)
     assert np.array_equal(clear.labels, blurred.labels)
     found = assess(

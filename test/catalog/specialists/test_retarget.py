@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Specialists made from training sets whose truth is known."""
+"""Tests of specialists made from training sets whose truth is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _made(**changes: float) -> Specialist | Rejected | None:
 
 
 def test_samples_weigh_what_the_stream_shows_of_their_class() -> None:
-    """Two classes with 0.6 and 0.3 of the stream, of which there are 1 and 3 samples; two of other classes."""
+    """Two classes with 0.6 and 0.3 of the stream have 1 and 3 samples; two samples are of other classes."""
     skew = replace(dominance(), classes=(5, 8), shares=(0.6, 0.3))
     wanted = targets(np.array([5, 8, 8, 8, 0, 14]), skew)
     assert wanted.tolist() == [0, 1, 1, 1, 2, 2]
@@ -82,7 +82,7 @@ def test_steps_and_threads_do_not_change_the_outcome() -> None:
 
 
 def test_accuracy_of_the_generic_model_by_hand() -> None:
-    """Held out: of class 0 one of two is right (0.9 of the stream), of others both (0.1)."""
+    """Of the held-out samples one of two is right for class 0 (0.9 of the stream), and both for others (0.1)."""
     samples = replace(
         training_set(),
         labels=np.array([0, 0, 9, 9]),

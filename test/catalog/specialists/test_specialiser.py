@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When a specialist is ordered and when it is withdrawn, by scripted streams."""
+"""Tests of when a specialist is ordered and withdrawn, with scripted streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = SkewRules()
 
 
 class Stream:
-    """A camera and its model: a specialist answers what it knows, unless told otherwise."""
+    """A camera and its model: a specialist answers for classes that it knows, unless told otherwise."""
 
     def __init__(self, rules: SkewRules = RULES) -> None:
         self.specialiser = Specialiser(CLASSES, rules=rules)
@@ -32,7 +32,7 @@ class Stream:
         self.audits = 0
 
     def show(self, classes: list[int], **how: Answered) -> Prepare | Withdraw | None:
-        """Until there is an order."""
+        """Show these classes until there is an order, and return it."""
         for class_id in classes:
             self.now_s += 1 / FPS
             order = self.specialiser.observe(class_id, how.get("answered") or self._answered(class_id), self.now_s)
@@ -73,7 +73,7 @@ def test_few_results_decide_nothing() -> None:
 
 
 def test_classes_that_are_all_seen_alike_are_no_skew() -> None:
-    """Ten: seven make up 0.7 of the results, less than is looked for here; fourteen are more than there are."""
+    """Seven of ten classes make up 0.7 of the results, less than is wanted here; fourteen are more than there are."""
     specialiser = Specialiser(10, pairs=[pair for pair in PAIRS if pair.p > 0.7])
     assert not any(specialiser.observe(i % 10, Answered.GENERIC, i / FPS) for i in range(1000))
 
@@ -90,7 +90,7 @@ def test_while_the_skew_lasts_the_specialist_stays_and_is_audited() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_when_the_skew_ends_it_is_withdrawn_within_30_s(seed: int) -> None:
-    """All classes alike: the seven make up 0.47."""
+    """When all classes are equally frequent, the seven make up 0.47."""
     stream = Stream()
     stream.specialise()
     stream.show(draw(np.random.default_rng(seed), 300))
@@ -102,7 +102,7 @@ def test_when_the_skew_ends_it_is_withdrawn_within_30_s(seed: int) -> None:
 
 
 def test_one_that_passes_most_frames_on_is_withdrawn() -> None:
-    """It knows the classes, but is not sure of them: break-even is at 1 - 2/8."""
+    """The specialist knows the classes but is unsure of them; break-even is at 1 - 2/8."""
     stream = Stream()
     stream.specialise()
     known = [c for c in draw(np.random.default_rng(2), 1000) if c < 7]
@@ -125,7 +125,7 @@ def test_one_that_is_contradicted_is_withdrawn() -> None:
 
 
 def test_a_few_contradictions_are_expected() -> None:
-    """Two of eleven are as likely as not where one of ten may be."""
+    """Two contradictions of eleven are not unlikely where one of ten is allowed."""
     stream = Stream()
     stream.specialise()
     for i in range(3000):

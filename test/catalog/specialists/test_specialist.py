@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a specialist says, and how sure it must be: by hand."""
+"""Tests of what a specialist answers, and how sure it must be, worked out by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheinf_ros.catalog.specialists.specialist import Expectation, Specialist,
 
 
 def _trial(*rows: tuple[float, bool, bool, bool], weights: tuple[float, ...] | None = None) -> Trial:
-    """Rows of (confidence, claims a class, right, generic right)."""
+    """Build a trial from rows of (confidence, claims a class, right, generic right)."""
     confidence, claims, right, generic = zip(*rows, strict=True)
     count = len(rows)
     return Trial(
@@ -74,7 +74,7 @@ def test_equal_confidences_are_taken_together_or_not_at_all() -> None:
     )
 )
 def test_both_together_are_never_worse_than_the_generic_model(rows: list[tuple[float, bool, bool, bool]]) -> None:
-    """Counted anew from the threshold; and no lower threshold would do."""
+    """The accuracy is computed independently from the threshold, and no lower threshold would do."""
     threshold, expected = calibrate(_trial(*rows), 1.0, 4.0)
 
     def accuracy(least: float) -> float:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What specialists are made from, on disk: read as written, refused where broken, and enough to make one."""
+"""Data for specialists on disk is read as written, refused where broken, and sufficient to make one."""
 
 from __future__ import annotations
 

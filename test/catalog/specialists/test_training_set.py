@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pre-forwarded features: right, kept, and of no other trunk."""
+"""Precomputed features are right, are stored, and are never those of another trunk."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TINY = f"{Path(__file__).parents[2] / 'networks' / 'tiny.py'}:tiny"
 
 @pytest.fixture(scope="module")
 def tiny() -> Model:
-    """Two convolutions, a mean, five classes; images of 48x64."""
+    """Load a network of two convolutions, a mean and five classes, for images of 48x64 pixels."""
     return load_model(TINY)
 
 
 @pytest.fixture
 def samples() -> list[Labelled]:
-    """Three of which the class is known, the second held out, and one of which it is not."""
+    """Return three samples of known class, the second of which is held out, and one of unknown class."""
     rng = np.random.default_rng(0)
     shown = [((48, 64, 3), {"digit": 3}), ((96, 128, 3), {"digit": 0}), ((48, 64, 3), {"digit": 4}), ((9, 9, 3), {})]
     return [
@@ -101,7 +101,7 @@ def test_files_that_do_not_fit_are_named(tiny: Model, samples: list[Labelled], t
 
 
 def test_small_trunks_end_early(tiny: Model) -> None:
-    """FLOPs: 24*32 pixels * 2*8*27 and 12*16 pixels * 2*8*72, and 80 of the head: the first is 60 %, both are all."""
+    """FLOPs are 24*32 pixels * 2*8*27, 12*16 pixels * 2*8*72, and 80 of the head: 60 % for the first, all for both."""
     assert [trunk.name.partition("@")[2] for trunk in small_trunks(tiny)] == ["relu"]
     assert len(small_trunks(tiny, most_flops=1.0)) == 2
     assert small_trunks(tiny, most_flops=0.5) == ()

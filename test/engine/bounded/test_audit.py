@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When audits are due and what they do to the thresholds, on outputs written by hand."""
+"""Tests of when audits are due and of what they do to the thresholds, on outputs written by hand."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from cacheinf_ros.engine.quality import OutputScale
 
 CONFIG = EngineConfig(mode=Mode.BOUNDED, max_error=0.1, max_missed=1.0, audit_every=30)
 EXACT = [torch.zeros(1, 4)]
-STALE = [torch.full((1, 4), 100.0)]  # far away: no change is missed
+STALE = [torch.full((1, 4), 100.0)]  # so far off that no change counts as missed
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def auditor() -> Auditor:
 
 
 def wait(auditor: Auditor) -> int:
-    """Frames until the next audit is due."""
+    """Return the number of frames until the next audit is due."""
     frames = 0
     while not auditor.is_due(CONFIG):
         auditor.count(STALE, refreshed=True)
@@ -42,7 +42,7 @@ def test_audits_become_rarer_while_the_promise_is_kept_and_come_forward_when_it_
 
 
 def test_thresholds_follow_the_error(auditor: Auditor) -> None:
-    """0.09 of 0.1 is too near; 0.06 is fine; 0.4 halves them at once; little error gives back a fifth."""
+    """With 0.1 allowed, 0.09 tightens them, 0.06 changes nothing, 0.4 halves them, and 0.01 gives back a fifth."""
     tightness = []
     for error in (0.09, 0.06, 0.4, 0.01):
         wait(auditor)
@@ -61,7 +61,10 @@ def test_rounding_breaks_no_promise(auditor: Auditor) -> None:
 
 
 def test_a_share_of_hardly_any_change_is_no_broken_promise(auditor: Auditor) -> None:
-    """Half of a change of 0.02 is missed, then half of one of 0.2; none counts that happened within few frames."""
+    """Missing half of a change breaks the promise only where the change is large and lasted for several frames.
+
+    Half of a change of 0.02 is missed, then half of one of 0.2; changes within few frames do not count.
+    """
     config = CONFIG.changed(max_error=0.12, max_missed=0.25)
     auditor.count(error_of(0.2), refreshed=True)
     assert auditor.compare(error_of(0.1), EXACT, config).kept

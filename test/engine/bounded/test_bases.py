@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Thresholds to start from."""
+"""Tests of the thresholds from which the search starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRAPH = graph_of(_WithClasses(), (8, 10))
 
 
 def test_spreads_are_of_all_inputs_together_and_of_numbers_only() -> None:
-    """Values 0 and 1, half each, have a variance of 1/4, times n / (n - 1); a plain picture has none."""
+    """Values 0 and 1, half each, have a variance of 1/4, times n / (n - 1); a uniform picture has none."""
     checked = np.zeros((1, 3, 8, 10), np.float32)
     checked[..., ::2] = 1
     spreads = standard_deviations(GRAPH, [checked, np.zeros_like(checked)])

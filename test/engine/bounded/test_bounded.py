@@ -72,7 +72,7 @@ def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Im
 
 
 def test_parameters_hold_from_the_next_frame_on(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
-    """With no error allowed it is exact."""
+    """With no error allowed, bounded mode is exact."""
     engine.configure(CONFIG.changed(max_error=0.0))
     engine.run(stream[0][0], None)
     for image, cache_map in stream[1:4]:
@@ -120,7 +120,10 @@ def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_calibration_of_another_network_or_of_nonsense_is_not_used(engine: Engine, tmp_path: Path) -> None:
-    """Whoever may write to the cache directory gets the hash right: compiled code read beyond a weight's end."""
+    """A valid hash proves nothing, as anyone who writes to the cache directory can compute it.
+
+    Compiled code once read beyond the end of a weight from such a file.
+    """
     found, path = engine.bounded.calibration, tmp_path / "c.npz"
     assert found is not None
     name, delta = next(iter(found.base.items()))
@@ -159,7 +162,7 @@ def test_uncalibrated_it_is_exact(scenenet: Model, stream: list[tuple[Image, Cac
 
 
 def test_weights_are_the_rows_of_the_jacobian() -> None:
-    """One 1x1 convolution: a unit change of input channel c at one pixel moves the outputs by the column c of it."""
+    """A unit change of channel c at one pixel moves a 1x1 convolution's outputs by column c of its weight."""
     torch.manual_seed(0)
     conv = torch.nn.Conv2d(3, 5, 1)
     module = torch.nn.Sequential(conv)
@@ -182,7 +185,7 @@ def test_candidates_are_what_windows_read(scenenet: Model) -> None:
 
 
 def test_the_factor_is_interpolated_between_what_keeps_and_what_breaks_the_promise() -> None:
-    """Errors 0.01 and 0.04 at factors 1 and 16: in logarithms, 0.02 lies in the middle, at factor 4."""
+    """With errors 0.01 and 0.04 at factors 1 and 16, an error of 0.02 is in the logarithmic middle, at factor 4."""
     points = [(0.0, 0.0, 0.0), (1.0, 0.01, 0.0), (16.0, 0.04, 0.0)]
     curve = [
         CurvePoint(factor=f, engine_error=e, missed_change=m, milliseconds=1.0, active_share=1.0) for f, e, m in points

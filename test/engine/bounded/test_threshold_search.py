@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The search for thresholds, on trials whose outcome is written by hand."""
+"""Tests of the search for thresholds, on trials whose outcome is written by hand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PROMISE = Promise(max_error=0.01, max_missed=1.0)
 
 
 class Trials:
-    """Each tensor saves time, and costs error, in proportion to its threshold: so much of both at a threshold of 1.
+    """Trials in which each tensor saves time and costs error in proportion to its threshold.
 
-    Pooling saves as much with a threshold of a quarter.
+    A tensor's values are (time, error) at a threshold of 1; pooled energy saves as much at a quarter of the threshold.
     """
 
     def __init__(self, **tensors: tuple[float, float]) -> None:
@@ -53,7 +53,7 @@ def test_the_base_that_saves_clearly_more_is_chosen() -> None:
 
 
 def test_thresholds_move_to_where_they_save_more_for_their_error() -> None:
-    """Both cost the same error; one saves hardly anything."""
+    """Both tensors cost the same error, but one saves hardly any time: its threshold is lowered."""
     search = search_of(Trials(dear=(1.0, 1.0), other=(900.0, 1.0)))
     refined = search.refined(energy(dear=1.0, other=1.0), ["dear"], pointwise="dear")
     assert refined["dear"].threshold == 0.5
@@ -80,7 +80,7 @@ def test_the_curve_begins_with_exact_and_ends_where_nobody_asks_for_more() -> No
 
 
 def test_the_worth_of_error_is_the_slope_of_the_curve() -> None:
-    """Time falls by 2 where the error grows by 4: half."""
+    """Time falls by 2 where the error grows by 4, which gives a slope of one half."""
     curve = [
         CurvePoint(factor=f, engine_error=e, missed_change=0, milliseconds=ms, active_share=1)
         for f, e, ms in ((0, 0, 90), (1, 0.01, 80), (2, 0.02, 57), (4, 0.04, 40))

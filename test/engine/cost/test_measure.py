@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Measuring a program, and finding the result again."""
+"""Tests of measuring a program's costs and of finding the stored result again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_networks_that_differ_in_weights_alone_are_measured_once(
 
 
 def test_what_other_kernels_took_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled ones were there at one start, and are missing at the next."""
+    """Compiled kernels may be there at one start and missing at the next; their times then no longer hold."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = mixed_model()
     for backend in (choose_backend("cpu", 1), ReferenceBackend(torch.device("cpu"))):

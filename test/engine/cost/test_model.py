@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Curves, by hand."""
+"""Tests of cost curves, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_without_an_alternative_there_is_nothing_to_switch_to() -> None:
 
 
 def test_the_switch_lies_where_the_curves_cross() -> None:
-    """Measured at 0.2: 20 against 30, at 0.5: 50 against 40; they cross in the middle."""
+    """At 0.2 the curves are at 20 and 30, at 0.5 at 50 and 40; they cross in the middle."""
     curve = Curve(rows=ROWS, alternative=(30.0, 30.0, 30.0, 40.0, 60.0))
     assert curve.switch_from == pytest.approx(0.35)
     assert curve.predict(0.2) == pytest.approx(20.0)
@@ -50,7 +50,7 @@ def test_dense_is_preferred_when_the_cache_proved_slower() -> None:
 
 
 def test_nobody_asks_how_much_changed_unless_it_matters() -> None:
-    """A device would have to be waited for."""
+    """Asking how much changed would mean waiting for a device."""
     switch, asked = DenseSwitch(), []
     switch.observe_dense(10.0)
     for took_ms, times in ((5.0, 0), (50.0, 1)):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Boxes: soft F1 against the objects that neighbouring frames agree on."""
+"""Box decisions: soft F1 against the objects that neighbouring frames agree on."""
 
 import numpy as np
 import pytest

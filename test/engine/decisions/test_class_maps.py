@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Class maps: a majority of neighbouring frames is right."""
+"""Class map decisions: the majority of neighbouring frames is taken to be right."""
 
 import numpy as np
 from hypothesis import given

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Outputs without a decoder: how near they are to the mean of their neighbours."""
+"""Outputs without a decoder are judged by how near they are to the mean of their neighbours."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scores add up, and the loss is what they differ by."""
+"""Scores add up, and a loss is the difference between two scores."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Centres to boxes, with numbers worked by hand and written-in boxes read back."""
+"""Tests of decoding centres to boxes, with numbers worked out by hand and boxes that are encoded and read back."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Cells to boxes, with numbers worked by hand and boxes written in."""
+"""Tests of decoding FastestDet's cells to boxes, with numbers worked out by hand and boxes that are encoded."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""NanoDet's outputs, against a decoder that reads one cell after the other."""
+"""NanoDet's decoder, compared with one that reads one cell after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTS = (12, 4)
 
 
 def plain(scores: np.ndarray, logits: np.ndarray, decoder: NanoDet) -> list[tuple[float, ...]]:
-    """(score, class, x, y, width, height), best first; nothing is suppressed."""
+    """Return (score, class, x, y, width, height) of all boxes, best first, without suppression."""
     found, cell = [], 0
     for stride in decoder.strides:
         for row in range(-(-SIZE[0] // stride)):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which classes and boxes are reported, and what users may write."""
+"""Tests of which classes and boxes are reported, and of what users may write to select them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Boxes relative to priors, with numbers worked by hand and boxes written in."""
+"""Tests of decoding boxes relative to priors, with numbers worked out by hand and boxes that are encoded."""
 
 import numpy as np
 import pytest

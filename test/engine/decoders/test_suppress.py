@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Non-maximum suppression, with boxes worked by hand."""
+"""Tests of non-maximum suppression, with boxes worked out by hand."""
 
 import numpy as np
 from hypothesis import given

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""YOLO's outputs, against a decoder that reads one box after the other."""
+"""YOLO's decoder, compared with one that reads one box after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = (64, 96)
 
 
 def plain(values: np.ndarray, decoder: Yolo, extra: int) -> list[dict[str, Any]]:
-    """The boxes of rows (centre, size, ...), best first, without those that overlap a better one."""
+    """Decode rows of (centre, size, ...) to boxes, best first, without those that overlap a better one."""
     found = []
     cells = [
         (x, y, stride) for stride in decoder.strides for y in range(SIZE[0] // stride) for x in range(SIZE[1] // stride)
@@ -91,7 +91,7 @@ def test_boxes_are_those_of_a_plain_decoder(kind: str, seed: int, classes: int, 
 
 
 def filled(outlines: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The pixels whose centres are on or within the polygons."""
+    """Return the mask of the pixels whose centres are on or within the polygons."""
     mask = np.zeros(SIZE, np.uint8)
     for part in outlines:
         cv2.fillPoly(mask, [np.round(part - 0.5).astype(np.int32)], 1)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The compiled executor and the reference do the same, with and without delta, over sequences of frames."""
+"""The compiled executor equals the reference, with and without delta thresholds, over sequences of frames."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_compiled_equals_reference(criterion: Criterion, threshold: float, weigh
 
 
 def test_holding_back_what_did_not_change_is_exact() -> None:
-    """Threshold 0 passes every change on, and nothing else."""
+    """A threshold of 0 passes every change on, and nothing else."""
     programs = [Program(MIXED.graph, choose_backend("cpu", 1)) for _ in range(2)]
     programs[1].set_thresholds({operator.output: NOTHING_CHANGED for operator, _ in programs[1].profile.timeable()})
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_holding_back_what_did_not_change_is_exact() -> None:
 
 
 def test_pooling_sees_neighbours_beyond_what_is_computed_at_once() -> None:
-    """A map of 40 lines of 50 pixels and 512 channels: about 5 lines at once with one thread."""
+    """With one thread about 5 lines are computed at once, of 40 lines of 50 pixels with 512 channels."""
     torch.manual_seed(0)
     graph = graph_of(torch.nn.Conv2d(3, 512, 3, padding=1), (40, 50))
     rng = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_pooling_sees_neighbours_beyond_what_is_computed_at_once() -> None:
 
 
 def test_what_moved_in_is_passed_on_whatever_its_channels_weigh() -> None:
-    """Some weigh nothing: nobody reads them."""
+    """Some channels have weight 0, as no operator reads them."""
     torch.manual_seed(0)
     graph = graph_of(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 1), torch.nn.Conv2d(8, 4, 3, padding=1)), (16, 16))
     inner = graph.operators[0].output

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Lines that operators read are those that their access patterns name."""
+"""The lines that operators read are those that their access patterns name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def test_random_networks(seed: int) -> None:
 
 
 def _reads_all_between(operator: Operator) -> bool:
-    """Not where taps lie apart, within a window or between two, or have no weight: those are counted too."""
+    """Tell whether an operator reads every line between its first and last one that has a tap.
+
+    Only for these are the lines exact: elsewhere lines between taps, and taps without weight, count as read too.
+    """
     if isinstance(operator, (Conv, Pool)):
         window = operator.window
         return window.dilation[0] == 1 and window.stride[0] <= window.kernel[0]

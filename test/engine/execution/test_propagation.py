@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Receptive fields: the paper's example, brute force, and compiled propagation == reference propagation."""
+"""Receptive fields: the paper's example, brute force, and compiled propagation against reference propagation."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_compiled_propagation_by_tables_equals_the_reference(
 def test_repeated_lines_grow_like_any_table(
     size: tuple[int, int], times: tuple[int, int], cut: tuple[int, int], seed: int, outside: Border
 ) -> None:
-    """As nearest resizing and pixel shuffles repeat them; the last pixel perhaps less often."""
+    """Nearest resizing and pixel shuffles repeat lines like this, the last pixel perhaps less often."""
     rows, columns = (
         np.arange(n, dtype=np.int32).repeat(t)[: max(1, n * t - c)][:, None]
         for n, t, c in zip(size, times, cut, strict=True)
@@ -189,7 +189,7 @@ def test_padding_takes_the_place_of_pixels_only_where_they_leave() -> None:
 def test_back_through_a_window_are_the_inputs_that_it_reads(
     sizes: tuple[int, int], kernel: int, stride: int, dilation: int, padding: int, seed: int
 ) -> None:
-    """With more padding than the window reaches, and strides that leave inputs out."""
+    """This also holds for padding beyond the window's reach, and for strides that skip inputs."""
     reach = dilation * (kernel - 1) + 1
     out = tuple(max(1, (size + 2 * padding - reach) // stride + 1) for size in sizes)
     window = Window(

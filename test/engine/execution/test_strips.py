@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Operators computed strip by strip: the same bit for bit, in less memory; and every plan of strips holds together."""
+"""Operators computed strip by strip give the same bits in less memory, and every plan of strips is consistent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ cache_sizes = st.sampled_from([2_000, 8_000, 20_000, 60_000])
 
 
 class _Inverted(nn.Module):
-    """Blocks that widen, convolve each channel and narrow, as light networks consist of; two with a residual."""
+    """Inverted residual blocks as in light networks: widen, convolve depthwise, narrow; two with a residual."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Inverted(nn.Module):
 
 
 class _Branches(nn.Module):
-    """Two paths of different reach, concatenated, enlarged and added to what they began with; channels are shuffled."""
+    """Two paths of different reach, concatenated, enlarged and added to their input, with shuffled channels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class _Branches(nn.Module):
 
 
 class _Columns(nn.Module):
-    """Maps of one pixel a line, which go with every column."""
+    """Maps of one pixel per line, which are broadcast to every column."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Columns(nn.Module):
 
 
 def _programs(graph: Graph, kernels: NativeBackend, cache_bytes: int) -> list[Program]:
-    """In strips, where that is possible, and without."""
+    """Return two programs of a graph: one that computes in strips where possible, and one that never does."""
     programs = []
     for kernels.strip_bytes in (cache_bytes, 0):
         programs.append(Program(graph, kernels, Caching.nothing(lay_out(graph)), debug_memory=True))
@@ -109,7 +109,7 @@ def _segments(graph: Graph, cache_bytes: int) -> tuple[Layout, list[Segment]]:
 
 
 def _assert_holds_together(layout: Layout, segment: Segment) -> None:
-    """Every line is computed once, from lines that have been computed and that are still there."""
+    """Check that every line is computed once, from lines that have been computed and that are still in memory."""
     operators = {operator.output: operator for operator in layout.operators if operator.output in segment.outputs}
     computed = dict.fromkeys(segment.outputs, 0)
     first = dict.fromkeys(segment.buffers, 0)
@@ -141,7 +141,7 @@ def _assert_holds_together(layout: Layout, segment: Segment) -> None:
 @given(seed=seeds, threads=st.integers(1, 3), cache_bytes=cache_sizes)
 @example(seed=164128, threads=1, cache_bytes=60_000)  # a buffer is read and written in pieces only
 def test_random_networks(seed: int, threads: int, cache_bytes: int) -> None:
-    """Bit for bit, but where torch computes: see :mod:`test_caching`."""
+    """Outputs agree bit for bit, except where torch computes: see :mod:`test_caching`."""
     graph = random_model(seed).graph
     by_torch = any(isinstance(operator, Pointwise) for operator in graph.operators)
     assert_same_outputs(
@@ -175,7 +175,7 @@ def test_branches(cache_bytes: int) -> None:
 @pytest.mark.parametrize("cache_bytes", [1_000, 4_000, 20_000])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_columns(cache_bytes: int, threads: int) -> None:
-    """A buffer of a single pixel is not one that goes with every pixel."""
+    """A buffer one pixel wide must not be mistaken for one that is broadcast to every pixel."""
     graph = graph_of(_Columns(), (24, 30))
     layout, segments = _segments(graph, cache_bytes)
     buffered = {layout.spec(name).size[1] for segment in segments for name in segment.buffers}
@@ -204,7 +204,7 @@ def test_plans_hold_together_and_take_no_more_memory(seed: int, cache_bytes: int
 
 @pytest.mark.parametrize("network", [_Inverted(8), _Branches()])
 def test_large_maps_are_never_whole(network: nn.Module) -> None:
-    """160 x 120 pixels with caches of 128 KiB: what is alive between two chains is what takes memory."""
+    """Of maps of 160 x 120 pixels, with caches of 128 KiB, only those alive between two chains take much memory."""
     layout, segments = _segments(graph_of(network, (120, 160)), 1 << 17)
     assert segments
     for segment in segments:

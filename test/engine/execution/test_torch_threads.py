@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Steps that torch does: by one thread where they do little, which others of the process do not notice."""
+"""Steps that torch computes take one thread where they do little, unnoticed by the rest of the process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Cameras that are computed together get, bit for bit, what each gets alone; of the others nothing changes."""
+"""Cameras computed together get, bit for bit, what each gets alone, and other cameras do not change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TINY = load_model("networks.tiny:tiny")
 
 
 def pair_for_each(graph: Graph, cameras: int, caching: Caching) -> tuple[CameraBatch, list[tuple[Program, Program]]]:
-    """A batch, and for each camera its program there and one of its own."""
+    """Build a batch, and for each camera a program in the batch and one of its own."""
     batch = CameraBatch(graph, TRITON, cameras)
     pairs = []
     for _ in range(cameras):
@@ -59,7 +59,7 @@ def kept(program: Program) -> list[torch.Tensor]:
 
 
 def run_frames(batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np.random.Generator, frames: int) -> None:
-    """Let any cameras take part in each pass, and compare outputs, maps and sets."""
+    """Run passes with any subset of the cameras, and compare outputs, maps and active sets with each camera alone."""
     size = pairs[0][0].input.size
     images = [torch.from_numpy(rng.random((*size, 3), np.float32)) for _ in pairs]
     new = set(range(len(pairs)))
@@ -91,10 +91,10 @@ def run_frames(batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np
         new -= present
 
 
-@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
+@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))  # shrinking takes minutes, and tells nothing new
 @given(seed=seeds, share=st.sampled_from([0.0, 0.5, 1.0]), cameras=st.integers(1, 4))
 def test_random_networks(seed: int, share: float, cameras: int) -> None:
-    """Any operators, at odd sizes; any maps dropped, and what is not alive poisoned."""
+    """Networks have any operators at odd sizes; any maps are dropped, and memory that is not alive is poisoned."""
     graph = random_model(seed).graph
     rng = np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(lay_out(graph)) if rng.random() < share)
@@ -105,7 +105,7 @@ def test_random_networks(seed: int, share: float, cameras: int) -> None:
 @settings(max_examples=2, phases=(Phase.explicit, Phase.generate))
 @given(criterion=st.sampled_from(Criterion), seed=st.integers(0, 9999), cameras=st.integers(2, 3))
 def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: int) -> None:
-    """They change between frames, and one camera holds nothing back at first."""
+    """Thresholds change between frames, and one camera holds nothing back at first."""
     rng = np.random.default_rng(seed)
     batch, pairs = pair_for_each(TINY.graph, cameras, EVERYTHING)
     names = [name for name in pairs[0][0].kept if rng.random() < 0.5]
@@ -122,7 +122,7 @@ def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: i
 
 
 def test_frames_that_wait_are_computed_in_one_pass() -> None:
-    """Each in its own thread; who comes alone is computed alone."""
+    """Each frame has a thread of its own; a frame that comes alone is computed alone."""
     batch, pairs = pair_for_each(TINY.graph, 3, EVERYTHING)
     programs = [program for program, _ in pairs]
     for program in programs:
@@ -139,7 +139,7 @@ def test_frames_that_wait_are_computed_in_one_pass() -> None:
 
 
 def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as there is room for; the place of one that has gone is taken by the next, whatever it left there."""
+    """Engines share a batch as far as it has room; a new engine takes the seat of one that has gone."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
     config = EngineConfig(dense_fallback=False)
@@ -157,7 +157,7 @@ def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_benchmark_of_cameras(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    """Without a GPU each camera is computed by itself, which the log says."""
+    """Without a GPU each camera is computed by itself, and the log says so."""
     words = ["bench", "engine", "--model", "networks.tiny:tiny", "--cameras", "2", "--frames", "1"]
     out = tmp_path / "out.json"
     result = CliRunner().invoke(app, [*words, "--source", "scene:fixed?size=48x64", "--json", str(out)])

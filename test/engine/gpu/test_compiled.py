@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The kernels compile for GPUs, where there is none; in a process of its own, as the others interpret them here."""
+"""Kernels compile for GPUs that this machine lacks, in a process of its own: this one interprets kernels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 TESTS = Path(__file__).parents[2]
 SHARED_BYTES = {87: 163 * 1024, 90: 227 * 1024}
-"""What one program may take of a multiprocessor's shared memory (CUDA programming guide, compute capabilities)."""
+"""The most shared memory that one program may take (CUDA programming guide, compute capabilities), by capability."""
 
 
 @pytest.mark.parametrize(("capability", "precision"), [(87, "float32"), (87, "float16"), (90, "bfloat16")])
 def test_whatever_a_frame_launches_compiles(capability: int, precision: str, tmp_path: Path) -> None:
-    """For Orin (8.7) and H100 (9.0)."""
+    """Kernels are compiled for Orin (8.7) and H100 (9.0)."""
     path = os.pathsep.join([*map(str, (TESTS.parent, TESTS, TESTS / "networks")), os.environ.get("PYTHONPATH", "")])
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(

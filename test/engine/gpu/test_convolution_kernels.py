@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Programs that take blocks of pixels in turn compute what one for each block does."""
+"""Programs that take several blocks of pixels in turn compute the same as one program for each block."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cacheinf_ros.graph.window import Window
 WINDOW = Window(in_size=(20, 23), out_size=(20, 23), kernel=(3, 3), padding=(1, 1))
 
 
-@pytest.mark.parametrize(("inputs", "groups"), [(3, 1), (24, 1), (16, 2)])  # taps together; a depth that is not whole
+@pytest.mark.parametrize(("inputs", "groups"), [(3, 1), (24, 1), (16, 2)])  # taps together; a partial last depth
 @pytest.mark.parametrize("listed", [1, 15, 33, 460])
 def test_blocks_in_turn(inputs: int, groups: int, listed: int) -> None:
-    """Three programs of 16 pixels: up to ten turns, the last of which has none for some."""
+    """Three programs of 16 pixels take up to ten turns, in the last of which some have no pixels left."""
     torch.manual_seed(0)
     weight = torch.randn(groups * 20, inputs, 3, 3)
     op = Conv(
@@ -50,5 +50,5 @@ def test_blocks_in_turn(inputs: int, groups: int, listed: int) -> None:
      (512, 9, 2, (True, 64))],
 )  # fmt: skip
 def test_how_much_is_multiplied_at_a_time(inputs: int, taps: int, value_bytes: int, expected: tuple[bool, int]) -> None:
-    """128 bytes at most; a power of two that is not above what there is, and 16 at least."""
+    """The depth is at most 128 bytes, a power of two no larger than what there is to multiply, and at least 16."""
     assert product_depth(inputs, taps, Tiles(), value_bytes) == expected

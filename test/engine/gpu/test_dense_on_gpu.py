@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Dense engines for a GPU compute what the network does; on the CPU what of them can run there."""
+"""Dense engines for a GPU compute what the network does; those parts that can run on the CPU are tested there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_torch_on_the_device_computes_what_the_graph_does(seed: int) -> None:
     graph = random_model(seed).graph
     ours, dense = TorchOnDevice(graph, DEVICE), DenseGraph(graph)
     rng = np.random.default_rng(seed)
-    for _ in range(2):  # the second is no answer to the first
+    for _ in range(2):  # the second must not return the first one's result
         image = rng.random((1, 3, *graph.tensors[graph.input].shape[2:]), np.float32)
         with torch.inference_mode():
             expected = dense(torch.from_numpy(image)).values()

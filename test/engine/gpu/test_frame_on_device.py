@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames that are resized and compared on the device leave what those compared on the CPU do, bit for bit."""
+"""Frames resized and compared on the device leave the same bits as frames compared on the CPU."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from cacheinf_ros.mode import Mode
 pytestmark = pytest.mark.skipif(HOST is None, reason="the compiled kernels are not built")
 SIZE = (23, 31)
 SIDES = st.integers(1, 75)
-UNSHRUNK = (Phase.explicit, Phase.generate)  # to shrink takes minutes
+UNSHRUNK = (Phase.explicit, Phase.generate)  # shrinking takes minutes
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def writers(card: ModelCard, floats: torch.dtype, *, shares: bool) -> list[tuple[InputWriter, MapBuffer, ActiveSet]]:
-    """One that compares on the CPU and one that does so on the device, each with a map and a set of its own."""
+    """Return a writer that compares on the CPU and one that compares on the device, each with its own map and set."""
     assert HOST is not None and card.input_size is not None
     made = []
     for on_device in (False, True):
@@ -75,7 +75,7 @@ def test_frames_are_resized_as_opencv_does(
 @settings(max_examples=20, phases=UNSHRUNK)
 @given(data=st.data(), resize=st.sampled_from(["stretch", "letterbox"]), order=st.sampled_from(["rgb", "bgr"]))
 def test_any_frames_maps_and_thresholds(data: st.DataObject, resize: str, order: str) -> None:
-    """Whatever was touched, held back, moved or painted before."""
+    """Results agree whatever was written, held back, moved or painted before."""
     card = ModelCard(name="t", input_size=SIZE, channel_order=order, resize=resize, std=(0.2, 0.3, 0.4))
     rng = np.random.default_rng(data.draw(st.integers(0, 9999), "seed"))
     frame_size = data.draw(st.sampled_from([SIZE, (40, 40), (60, 80), (46, 62), (17, 70)]), "size of frames")
@@ -128,7 +128,7 @@ def assert_alike(both: list[tuple[InputWriter, MapBuffer, ActiveSet]]) -> None:
 
 
 def test_an_engine_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With maps of a matcher, of frames that are resized; then where the picture moves, and where all is recomputed."""
+    """Frames are resized and have cache maps; later the picture moves, and then all is recomputed."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     network = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, padding=1))
     model = model_of(network.eval(), ModelCard(name="t", input_size=(32, 48)))
@@ -179,7 +179,7 @@ def test_where_frames_are_compared_is_measured_once(caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("captures", [True, False])
 def test_frames_are_replayed_as_one_graph(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first is launched by itself, when kernels are compiled; where nothing can be captured so are all."""
+    """The first frame is launched directly, as kernels are compiled then; so are all where no graph can be captured."""
     said: list[str] = []
     graph = SimpleNamespace(replay=lambda: said.append("replayed")) if captures else None
     monkeypatch.setattr(frame_on_device, "captured", lambda *_: said.append("captured") or graph)

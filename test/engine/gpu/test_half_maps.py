@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Feature maps in 16 bits: cached frames equal whole ones by the same kernels, and are near those in float32."""
+"""With feature maps in 16 bits cached frames equal dense ones by the same kernels, and are near those in float32."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def nrmse(ours: torch.Tensor, reference: torch.Tensor) -> float:
     return float((ours - reference).square().mean().sqrt() / reference.std().clamp(min=1e-6))
 
 
-@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
+@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))  # shrinking takes minutes, and tells nothing new
 @given(seed=seeds, half=st.sampled_from(HALVES), share=st.sampled_from([0.0, 0.5, 1.0]))
 def test_random_networks(seed: int, half: TritonBackend, share: float) -> None:
-    """Bit for bit what the same kernels compute of all pixels, any maps dropped, and what is not alive poisoned."""
+    """Cached frames equal dense ones bit for bit, with any maps dropped and memory that is not alive poisoned."""
     graph = with_maps_in(random_model(seed).graph, half.floats)
     rng = np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(lay_out(graph)) if rng.random() < share)
@@ -69,7 +69,7 @@ def test_they_are_near_float32(half: TritonBackend) -> None:
 
 
 def test_an_engine_follows_a_scene(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[0]) -> None:
-    """From the frame to the outputs; the third frame moves all maps, and what enters counts as changed."""
+    """The whole path from frame to outputs is tested: the third frame moves all maps, and what enters is changed."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     engines = []
     for backend in (half, choose_backend("cpu", 1)):

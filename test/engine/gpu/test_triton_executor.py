@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames on the Triton backend equal those of plain torch, whatever changes, is held back or is not kept."""
+"""Frames on the Triton backend equal plain torch, whatever changes, is held back or is not kept."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ REFERENCE = ReferenceBackend(DEVICE)
 MIXED = mixed_model()
 
 
-@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
+@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))  # shrinking takes minutes, and tells nothing new
 @given(seed=seeds, share=st.sampled_from([0.0, 0.5, 1.0]))
 def test_random_networks(seed: int, share: float) -> None:
-    """All operators, in any order, at odd sizes; any maps dropped, and what is not alive poisoned.
+    """Networks have all operators in any order at odd sizes; any maps are dropped, and dead memory is poisoned.
 
-    Where an activation jumps, torch's other rounding may fall on its other side: there all maps kept, by the same
-    kernels, are what dropping is compared with.
+    At the jump of an activation torch's rounding may fall on the other side: such networks are compared with the same
+    kernels that keep all maps instead.
     """
     model = random_model(seed)
     graph = model.graph
@@ -52,7 +52,7 @@ def test_random_networks(seed: int, share: float) -> None:
 
 
 class _Sparse(torch.nn.Module):
-    """Half of what it computes reads nothing but padding, and so holds the bias."""
+    """A network in which half of the pixels read nothing but padding, and so equal the bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def test_the_same_changes_are_held_back(criterion: Criterion, weighted: bool, se
 
 @pytest.mark.parametrize("backend", [TRITON, HALVES[1]], ids=lambda backend: str(backend.floats))
 def test_the_same_values_again_are_no_change(backend: TritonBackend) -> None:
-    """What is compared is rounded, as what it is compared with."""
+    """Values are rounded before they are compared with kept values, which were rounded too."""
     program = Program(with_maps_in(MIXED.graph, backend.floats), backend)
     program.set_thresholds(dict.fromkeys(program.kept, NOTHING_CHANGED))
     image, everything = torch.rand((61, 47, 3), device=DEVICE), np.ones((61, 47), np.uint8)
@@ -117,12 +117,12 @@ def test_the_same_values_again_are_no_change(backend: TritonBackend) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "bounded"])
 def test_an_engine_follows_a_scene(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the frame to the outputs, with maps of what is reusable."""
+    """The whole path from frame to outputs is tested, with cache maps."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     rng = np.random.default_rng(0)
     frame = rng.integers(0, 255, (61, 47, 3), np.uint8)
     engines = []
-    for backend in (TRITON, choose_backend("cpu", 1)):  # which compare and paint frames alike
+    for backend in (TRITON, choose_backend("cpu", 1)):  # both compare and paint frames in the same way
         monkeypatch.setattr(chooses, "choose_backend", lambda *_, backend=backend: backend)
         engines.append(Engine(MIXED, EngineConfig(mode=Mode(mode), dense_fallback=False)))
     assert engines[0].kernel_name == TRITON.name

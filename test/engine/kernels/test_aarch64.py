@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The kernels compiled for aarch64, in qemu: other tests run once more with them, on processors that have and lack
-what they use. int8 is compared bit for bit with this machine's own kernels.
+"""The kernels compiled for aarch64 run in qemu, on processors with and without the instructions that they use.
+
+Other tests run once more with these kernels; int8 is compared bit for bit with this machine's own kernels.
 """
 
 from __future__ import annotations

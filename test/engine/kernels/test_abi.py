@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Both sides of the C interface agree, and where they do not, loading says so."""
+"""Both sides of the C interface agree; where they do not, loading says so."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cacheinf_ros.errors import EngineError
 
 
 class Longer(ctypes.Structure):
-    """``ci_set`` of another version."""
+    """The ``ci_set`` of another version, which has one more field."""
 
     _fields_ = [*abi.CSet._fields_, ("more", ctypes.c_int32)]
 
 
 class Swapped(ctypes.Structure):
-    """``ci_shift`` with two fields of one type in each other's place."""
+    """The ``ci_shift`` of another version, in which two fields of one type have changed places."""
 
     _fields_ = [
         (dict(dx="dy", dy="dx").get(name, name), kind) for name, kind in abi.CShift._fields_  # type: ignore[misc]
@@ -62,7 +62,7 @@ def test_a_library_without_the_functions_is_of_another_version() -> None:
 
 
 def test_what_a_function_returns_is_never_thrown_away() -> None:
-    """Most of what is returned is a status, and who does not look at it goes on with wrong values."""
+    """Most functions return a status; a caller that ignores it goes on with wrong values."""
     for file in Path(cacheinf_ros.cache_map.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which kernels run."""
+"""Tests of which kernels are chosen."""
 
 from __future__ import annotations
 

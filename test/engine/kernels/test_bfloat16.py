@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Kernels on bfloat16: those on floats of the same values, but for the order of sums and rounding at the end.
+"""Kernels on bfloat16 equal those on floats of the same values, but for the order of sums and the final rounding.
 
-Windows, resampling and single pixels are checked with those on floats, on the same operators (``row_kernels.check``).
+Windows, resampling and single pixels are checked together with the float kernels (``row_kernels.check``).
 """
 
 from __future__ import annotations

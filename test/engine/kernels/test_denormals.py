@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Denormal numbers, of which trained weights are full, are zero in compiled kernels, in every thread, only there."""
+"""Trained weights are full of denormal numbers: compiled kernels take them for zero in all threads, but only there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from row_kernels import CHANNELS, SIZES, filled, native_calls, run_native
 from cacheinf_ros.graph.ir import Combine, Conv, Elementwise, Operator
 from cacheinf_ros.graph.window import Pair, Window
 
-_LEAST = 2.0**-126  # of the numbers that are not denormal
+_LEAST = 2.0**-126  # the smallest normal number
 
 
 def _results(op: Operator, size: Pair, channels: int, seed: int) -> list[torch.Tensor]:

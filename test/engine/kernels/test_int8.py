@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Kernels on levels against whole numbers in torch; all instruction sets of this machine agree to the last bit."""
+"""Kernels on int8 levels equal whole numbers in torch, and all instruction sets of this machine agree bit for bit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not BACKEND.takes_levels, reason="the compiled k
 
 
 def filled(size: tuple[int, int], channels: int, seed: int, levels: Levels = IN) -> MapBuffer:
-    """Random levels inside a wider map."""
+    """Return a map of random levels that lies inside of a wider map."""
     generator = torch.Generator().manual_seed(seed)
     before, after = (int(n) for n in torch.randint(0, 4, (2,), generator=generator))
     whole = MapBuffer.allocate(size, before + channels + after, CPU, levels)
@@ -56,7 +56,7 @@ def run(
     out: Levels | None,
     instruction_sets: Sequence[tuple[Backend, bytes | None]] = SETS,
 ) -> torch.Tensor:
-    """The listed rows as these instruction sets compute them, which must be the same; nothing else is written."""
+    """Compute the listed rows with all these instruction sets; they must agree, and write nothing else."""
     results = []
     for backend, name in instruction_sets:
         assert isinstance(backend, NativeBackend)
@@ -73,7 +73,7 @@ def run(
             target.data_ptr(), whole.stride(0),
         )  # fmt: skip
         if status == Status.NONSENSE:
-            continue  # this machine has not this instruction set
+            continue  # this machine lacks this instruction set
         assert status == Status.DONE
         listed = torch.from_numpy(rows).long()
         results.append(target[listed].clone())
@@ -145,13 +145,13 @@ def test_convolutions_are_those_of_whole_numbers(
         assert torch.equal(got, every[0])
         if out is None:
             torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-5)
-        else:  # floats decide which level is nearest: here and there torch's are rounded otherwise
+        else:  # where two levels are nearly as near, torch's rounding may choose the other
             difference = (got.int() - to_levels(expected, out).int()).abs()
             assert _largest(difference) <= 1 and difference.float().mean().nan_to_num() < 0.02
 
 
 def _convolved(op: ir.Int8Conv, sources: Sequence[MapBuffer], out: Levels | None) -> torch.Tensor:
-    """float32 [pixels, channels], from exact sums."""
+    """Compute a convolution from exact sums: float32 [pixels, channels]."""
     window = op.window
     image = (sources[0].image.double() - IN.zero).contiguous()
     padded = functional.pad(image, exact_border(window))

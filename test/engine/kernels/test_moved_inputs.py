@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parameters for inputs that lie elsewhere: all pointers to maps move, and nothing else changes."""
+"""When inputs move to other memory, all pointers to maps in the parameters move, and nothing else changes."""
 
 from __future__ import annotations
 

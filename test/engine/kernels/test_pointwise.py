@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Backend that treat every pixel on its own: compiled kernels == reference kernels == torch."""
+"""Operators that treat every pixel on its own: compiled kernels equal the reference kernels and torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("kind", ActivationKind)
 def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
-    """For all magnitudes, against double precision; and not a number only where torch's is not one."""
+    """Activations are compared with double precision at all magnitudes, and are NaN only where torch's are."""
     sizes = torch.cat([torch.logspace(-30, 4, 5000), torch.linspace(0, 30, 5000), torch.tensor([1e20, torch.inf])])
     values = torch.cat([sizes, -sizes]).view(-1, 2)
     slope = torch.tensor([0.25, 0.5]) if kind is ActivationKind.PRELU else None
@@ -104,7 +104,7 @@ def test_channel_softmax(size: Pair, channels: int, log: bool, scale: float, see
 
 @st.composite
 def selections(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
-    """(channels of the input, channels of the output): slices, shuffles in groups, anything."""
+    """Draw the number of input channels and the selected ones: slices, shuffles in groups, or any."""
     channels = draw(CHANNELS)
     kind = draw(st.sampled_from(["slice", "shuffle", "any"]))
     if kind == "slice":

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Resizing, padding, pixel shuffle and the mean of all pixels: compiled kernels == reference kernels == torch."""
+"""Resizing, padding, pixel shuffle and the mean of all pixels: compiled kernels equal the reference and torch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _random_taps(in_size: int, out_size: int, taps: int, seed: int) -> AxisTaps:
 
 
 def _matrix(taps: AxisTaps) -> torch.Tensor:
-    """[out_size, in_size]."""
+    """Return the taps of an axis as a matrix [out_size, in_size]."""
     matrix = torch.zeros(taps.out_size, taps.in_size + 1)
-    matrix.scatter_add_(1, taps.index.long() % (taps.in_size + 1), taps.weight)  # OUTSIDE is the last
+    matrix.scatter_add_(1, taps.index.long() % (taps.in_size + 1), taps.weight)  # OUTSIDE becomes the last column
     return matrix[:, :-1]
 
 

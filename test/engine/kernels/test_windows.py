@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pooling: compiled kernels == reference kernels == torch."""
+"""Convolutions and pooling: compiled kernels equal the reference kernels and torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = st.integers(0, 1000)
 
 
 def _activation(name: Activation | str, channels: int) -> Activation:
-    """A slope has as many values as there are channels."""
+    """Return an activation; a PReLU's slope has as many values as there are channels."""
     if isinstance(name, Activation):
         return name
     return Activation(kind=ActivationKind(name), slope=torch.rand(channels) if name == "prelu" else None)
@@ -69,7 +69,7 @@ def test_convolution(
     _check_convolution(window, groups, inputs, outputs, activation, residual, seed)
 
 
-@pytest.mark.parametrize("outputs", [3, 8, 64])  # few are computed where the inputs lie, many from packed ones
+@pytest.mark.parametrize("outputs", [3, 8, 64])  # few outputs read the inputs in place, many read packed ones
 @pytest.mark.parametrize(("channels", "kernel"), [(20000, (1, 1)), (64, (17, 19))])
 def test_long_sums_keep_their_digits(channels: int, kernel: Pair, outputs: int) -> None:
     torch.manual_seed(0)
@@ -116,7 +116,7 @@ def test_depthwise_convolution(
 
 
 def test_linear_layer() -> None:
-    """A kernel that is the whole map."""
+    """A linear layer is a convolution whose kernel covers the whole map."""
     window = Window(in_size=(5, 4), out_size=(1, 1), kernel=(5, 4))
     _check_convolution(window, 1, 7, 30, LINEAR, "none", 0)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Two machines that share rows of levels compute what one does densely, bit for bit, whoever computes which rows."""
+"""Two machines that share rows of int8 levels agree bit for bit with one, whoever computes which rows."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def on_levels() -> Backend:
 def flickering(
     size: tuple[int, int], rng: np.random.Generator
 ) -> Iterator[tuple[torch.Tensor, NDArray[np.uint8], Border]]:
-    """Pictures, float32 [height, width, 3], what changes in them, and beside which sides padding does.
+    """Yield pictures, float32 [height, width, 3], masks of what changes, and sides beside which the padding changes.
 
-    Blocks go back and forth between two pictures, so that what comes back may equal what a stale copy still holds.
+    Blocks go back and forth between two pictures, so a picture may return to what a stale copy still holds.
     """
     pictures = [torch.from_numpy(rng.random((*size, 3), np.float32)) for _ in range(2)]
     held = pictures[0]
@@ -53,7 +53,7 @@ def flickering(
 
 
 def run_both(pair: Pair, dense: Program, seed: int) -> Iterator[tuple[list[torch.Tensor], list[torch.Tensor]]]:
-    """The outputs of both, frame by frame; each frame is divided in another way."""
+    """Yield the outputs of the pair and of dense execution, frame by frame, each with another random partition."""
     rng = np.random.default_rng(seed)
     assert pair.robot.replicas is not None
     everything = np.ones(dense.input.size, np.uint8)
@@ -78,7 +78,7 @@ def test_rows_change_hands(seed: int, is_merged: bool) -> None:
 @settings(max_examples=3)
 @given(seed=st.integers(0, 10**6))
 def test_floats_that_hold_back_what_did_not_change(seed: int) -> None:
-    """As thresholds do in bounded mode; here without any error of their own."""
+    """Thresholds hold changes back as in bounded mode, but here they add no error of their own."""
     module = random_network(seed)
     graph = graph_of(module, module.input_size)
     pair = Pair(graph, native)

@@ -29,8 +29,9 @@ from cacheinf_ros.graph.ir import Conv, Pointwise
 @settings(max_examples=25)
 @given(seed=seeds, share=st.sampled_from([0.0, 0.5, 1.0]))
 def test_random_networks(seed: int, share: float) -> None:
-    """Any maps kept at neither end. Bit for bit, but where torch computes: its functions treat the last few values of a
-    row differently.
+    """Some maps are kept at neither end. Outputs agree bit for bit, except where torch computes.
+
+    Its functions treat the last few values of a row differently.
     """
     graph, rng = random_model(seed).graph, np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(lay_out(graph)) if rng.random() < share)
@@ -44,7 +45,7 @@ def test_the_reference_executor_does_the_same() -> None:
 
 
 class _Larger(nn.Module):
-    """Its transposed convolution becomes one of single pixels, whose last line and column lie beside its input."""
+    """A transposed convolution that becomes one of single pixels and ends with a line and a column beyond its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ def test_an_output_larger_than_what_it_reads_pixel_by_pixel(is_merged: bool) -> 
 
 
 class _Chain(nn.Module):
-    """a, then b with a window of 5 at stride 2, then c, the mean: 20, 10 and 1 rows."""
+    """A chain of a, then b with a window of 5 at stride 2, then c, the mean: 20, 10 and 1 rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class _Chain(nn.Module):
 
 
 def test_what_crosses() -> None:
-    """By hand: row 3 of b reads rows 4 to 8 of a, row 4 rows 6 to 10."""
+    """Worked out by hand: row 3 of b reads rows 4 to 8 of a, and row 4 reads rows 6 to 10."""
     space = PartitionSpace(lay_out(graph_of(_Chain(), (20, 16))))
     image, a, b, c = space.shapes
     found = space.transfers(Partition(robot_rows={a: 8, b: 4, c: 1}))
@@ -98,7 +99,7 @@ def test_what_crosses() -> None:
 
 
 def test_what_crosses_where_a_map_is_not_kept() -> None:
-    """By hand, the same chain without a: b reads the image through it, and a never crosses."""
+    """Worked out by hand for the same chain without a: b reads the image through a, which never crosses."""
     layout = lay_out(graph_of(_Chain(), (20, 16)))
     image, a, b, c = PartitionSpace(layout).shapes
     space = PartitionSpace(layout, [a])
@@ -133,7 +134,7 @@ def test_what_cannot_be_split_is_named() -> None:
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_small_changes_held_back_stay_small(seed: int) -> None:
-    """With thresholds each machine compares with what the other has last seen of it: errors do not build up."""
+    """Each machine compares with what the other last received from it, so errors do not add up."""
     graph = mixed_model().graph
     rng = np.random.default_rng(seed)
     pair, exact = Pair(graph, native), Program(graph, native())

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A robot's engine and a server's helper give what one engine gives, with motion, failures and all."""
+"""A robot's engine and a server's worker give the outputs of one engine, despite motion and failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PATIENCE_S = 20.0
 
 
 class Server:
-    """A helper with a thread of its own; a partner whose link breaks after some patches, if it is told to."""
+    """A worker with a thread of its own, and a remote peer whose link breaks after some patches if told to."""
 
     def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG, dropped: Collection[str] = ()) -> None:
         self.helper = PartitionWorker(model, config, dropped)
@@ -81,7 +81,7 @@ class Server:
         self.shared += 1
 
     def fail(self, reason: str) -> None:
-        """The epoch ends: as a session does, the helper forgets everything, whether it has noticed or not."""
+        """End the epoch: as in a session, the worker forgets everything, whether or not it noticed the failure."""
         self.failed = reason
         for waiting in (*self._up.values(), *self._down.values()):
             waiting.put(None)
@@ -148,7 +148,7 @@ def random_partition(server: Server, rng: np.random.Generator) -> Partition | No
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), breaks=st.booleans())
 def test_frames_equal_dense(seed: int, breaks: bool) -> None:
-    """Any partitions, one after the other; links that break in the middle of a frame, and frames that prepare."""
+    """Partitions are random; links break within frames, and some frames only prepare the server."""
     rng = np.random.default_rng(seed)
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
     if rng.random() < 0.5:
@@ -169,7 +169,7 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))
 def test_frames_alone_are_computed_completely_where_the_cache_costs_more(seed: int) -> None:
-    """As without a server; a frame that is shared is not."""
+    """A frame computed alone may fall back to dense execution, as without a server; a shared frame may not."""
     rng = np.random.default_rng(seed)
     engine, server = Engine(MIXED, CONFIG.changed(dense_fallback=True), with_server=True), Server()
     image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
@@ -188,7 +188,7 @@ def test_frames_alone_are_computed_completely_where_the_cache_costs_more(seed: i
 
 
 def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[1]) -> None:
-    """What crosses is float32 either way."""
+    """Transfers are float32, whatever the dtype of the server's maps."""
     halved = replace(MIXED, graph=with_maps_in(MIXED.graph, half.floats))
     monkeypatch.setattr(partition_worker, "executed_model", lambda *_: (halved, half))
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
@@ -208,7 +208,7 @@ def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half:
 
 @cache
 def in_levels() -> tuple[EngineConfig, Engine]:
-    """How machines share rows of levels, with scales that both find; and dense execution."""
+    """Keep scales that both machines find; return the configuration for int8, and an engine for dense execution."""
     keep_scales(MIXED, scales_of(MIXED))
     config = CONFIG.changed(precision=Precision.INT8)
     return config, Engine(MIXED, config.changed(mode=Mode.DENSE))
@@ -219,7 +219,7 @@ def in_levels() -> tuple[EngineConfig, Engine]:
 @example(seed=18, breaks=True)  # what changes and changes back while the robot computes alone
 @given(seed=st.integers(0, 10**6), breaks=st.booleans())
 def test_levels_equal_dense_bit_for_bit(seed: int, breaks: bool) -> None:
-    """Frames that go back and forth between two pictures, some of them computed alone; links that break."""
+    """Frames alternate between two pictures, some are computed by the robot alone, and links break."""
     rng = np.random.default_rng(seed)
     config, dense = in_levels()
     engine, server = Engine(MIXED, config, with_server=True), Server(config=config)
@@ -238,8 +238,9 @@ def test_levels_equal_dense_bit_for_bit(seed: int, breaks: bool) -> None:
 
 @pytest.mark.parametrize("falls_back", [False, True])
 def test_a_moving_camera(falls_back: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shifts of all that is cached reach the server, also those of frames that it had no part in, and that its picture
-    has become another where those were computed completely.
+    """The server receives the shifts of all cached maps, also from frames in which it had no part.
+
+    It also learns that its picture is outdated where such frames were computed completely.
     """
     model = small_scenenet()
     config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=falls_back, threads=1)
@@ -269,7 +270,7 @@ def test_a_moving_camera(falls_back: bool, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_both_ends_keep_what_the_budget_allows() -> None:
-    """Equation 9's third constraint: the robot's choice within its budget is the server's too, or is refused there."""
+    """The third constraint of equation 9: the server keeps what the robot chose within its budget, or refuses."""
     budget_mb = 0.5 * Engine(MIXED, CONFIG).cache_bytes / 1e6
     config = CONFIG.changed(cache_budget_mb=budget_mb)
     engine = Engine(MIXED, config, with_server=True)
@@ -303,7 +304,7 @@ def test_both_ends_keep_what_the_budget_allows() -> None:
 def test_merged_caches_shared_with_a_server_give_the_bits_of_an_engine_alone(
     precision: Precision, seed: int, share_kept: float
 ) -> None:
-    """Wherever frames are divided, and whatever is kept of the maps; also on frames that the robot computes alone."""
+    """This holds for any partition and any kept maps, and for frames that the robot computes alone."""
     keep_scales(MIXED, scales_of(MIXED))
     config = CONFIG.changed(precision=precision)
     config = config.changed(cache_budget_mb=share_kept * Engine(MIXED, config).cache_bytes / 1e6)
@@ -325,7 +326,7 @@ def test_merged_caches_shared_with_a_server_give_the_bits_of_an_engine_alone(
 
 
 class _Indexed(torch.nn.Module):
-    """Returns what are no feature maps, and looks something up by what a feature map says."""
+    """A network that returns values that are no feature maps, and looks values up by a feature map's contents."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -374,7 +375,7 @@ def assert_computed_alone(server: _Lying, engine: Engine, partition: Partition) 
     [("largest", np.bool_), ("largest", np.int64), ("largest", np.float64), ("order", np.float32), ("order", np.int32)],
 )
 def test_a_server_that_sends_values_of_another_type(output: str, kind: type) -> None:
-    """Their number is right; they were published."""
+    """The number of values is right, so that they were once published as a result."""
     model = indexed_model()
     engine, server = Engine(model, CONFIG, with_server=True), _Lying(model)
     engine.run(np.zeros((20, 24, 3), np.uint8), None)
@@ -383,7 +384,7 @@ def test_a_server_that_sends_values_of_another_type(output: str, kind: type) -> 
 
 
 def test_a_server_whose_values_point_beside_a_table() -> None:
-    """A frame ended with torch's IndexError."""
+    """A frame once ended with torch's IndexError."""
     model = indexed_model()
     engine, server = Engine(model, CONFIG, with_server=True), _Lying(model)
     engine.run(np.zeros((20, 24, 3), np.uint8), None)
@@ -395,7 +396,7 @@ def test_a_server_whose_values_point_beside_a_table() -> None:
 
 
 def test_what_is_no_feature_map_is_shared_by_an_honest_server() -> None:
-    """Once the robot has computed it, and knows of which type it is."""
+    """The robot has to compute such a value once, so that it knows its dtype, before it can be shared."""
     engine, server = Engine(indexed_model(), CONFIG, with_server=True), Server(indexed_model())
     server.partition = server.helper.space.everything_at(Side.SERVER)
     rng, found = np.random.default_rng(0), []

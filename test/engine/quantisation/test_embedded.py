@@ -34,7 +34,7 @@ class Small(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A network as ONNX Runtime quantises it: weights per channel, activations per tensor."""
+    """Quantise a network as ONNX Runtime does: weights per channel, activations per tensor."""
     folder = tmp_path_factory.mktemp("quantised")
     torch.manual_seed(0)
     torch.onnx.export(Small().eval(), (torch.zeros(1, 3, *SIZE),), str(folder / quantise_onnx.MODEL), dynamo=False)

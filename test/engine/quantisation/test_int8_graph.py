@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Graphs in int8: what is cached equals what is dense to the last bit, whatever changes."""
+"""Graphs in int8: cached execution equals dense execution to the last bit, whatever changes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_maps_take_a_quarter() -> None:
 
 
 def test_what_rounds_to_the_same_levels_is_unchanged() -> None:
-    """A third of a level, everywhere: nothing behind the first convolution is computed."""
+    """After a change by a third of a level everywhere, nothing behind the first convolution is computed."""
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3))
     model = Model(module=module, graph=graph_of(module, (20, 30)), card=ModelCard(name="two", input_size=(20, 30)))

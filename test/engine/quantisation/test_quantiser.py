@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Scales from frames: found, kept, and used by engines that ask for int8."""
+"""Quantisation scales are found from frames, stored, and used by engines that run int8."""
 
 from __future__ import annotations
 

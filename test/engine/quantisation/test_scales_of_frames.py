@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node's scales: found in another process as here, kept beside the user's, and given up with whoever wanted them."""
+"""A node finds scales in another process, stores them in the user's cache, and stops when nobody waits for them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the configuration asks to keep, and that a choice is found again."""
+"""Tests of what the configuration asks to keep, and of finding a stored choice again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_less_is_kept_the_less_may_be() -> None:
 
 
 def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is measured of compiled kernels only."""
+    """Costs are measured for compiled kernels only."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0
@@ -64,7 +64,7 @@ def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPat
 
 
 def test_kept_maps_follow_a_moving_camera(tmp_path: Path) -> None:
-    """Exactly, in bounded mode that holds nothing back: the picture moves, and with it what is kept."""
+    """Bounded mode holds nothing back here: the picture moves, and kept maps move with it exactly."""
     config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False, debug_memory=True, max_motion_error=10.0)
     rng = np.random.default_rng(0)
     wide = rng.integers(0, 256, (96, 200, 3), dtype=np.uint8)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Searching for the maps to keep."""
+"""Tests of the search for the maps to keep."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ from cacheinf_ros.engine.rematerialisation import Assessor, search_all
 
 
 def linear_cost(layout: Layout, seed: int | None = None) -> CostModel:
-    """Each operator takes 100 us for all its pixels, or with a seed any time, and filling sets takes none."""
+    """Return a cost model in which each operator takes 100 us for all its pixels, and filling sets takes nothing.
+
+    With a seed the operators' times are random.
+    """
     rng = np.random.default_rng(seed)
     times = {o.output: 100.0 if seed is None else rng.uniform(1, 100) for o in layout.operators}
     return CostModel(curves={name: Curve(rows=tuple(time * s for s in SHARES)) for name, time in times.items()})
 
 
 def test_equation_8_by_hand() -> None:
-    """Two windows of 3 over 20 x 20 pixels, 4 channels between them: the sides of a rectangle with a share of the
-    pixels are round(20 * sqrt(share)), and grow by 2, and by 4; where the map between is dropped it grows by 6.
+    """Two windows of 3 over 20 x 20 pixels with 4 channels between them, worked out by hand.
+
+    The sides of a rectangle with a share of the pixels are round(20 * sqrt(share)), and grow by 2 and by 4; where the
+    map between is dropped they grow by 6.
     """
     graph = graph_of(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 2, 3, padding=1)), (20, 20))
     layout = lay_out(graph)
@@ -66,7 +71,7 @@ def test_budgets_are_respected_and_no_method_beats_trying_everything(seed: int, 
 
 
 def test_maps_between_pointwise_operators_cost_nothing_to_drop() -> None:
-    """They take no halo: as much is computed as before."""
+    """Pointwise operators need no halo, so that no more is computed than before."""
     layers = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 32, 1), nn.Conv2d(32, 8, 1), nn.Conv2d(8, 2, 3, padding=1)
     )

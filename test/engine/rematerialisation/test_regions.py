@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Rectangles stand for active sets: about as many pixels as a frame in which a rectangle changes makes the engine
-compute. Not quite: behind strides, what is needed has holes.
+"""Rectangles stand for active sets: they predict about as many pixels as a changed rectangle makes the engine compute.
+
+The numbers differ a little, as active sets have holes behind strides.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def test_as_many_pixels_as_are_computed(graph: Graph, share: float) -> None:
 
 
 def test_the_halo_is_the_composed_receptive_field() -> None:
-    """Two windows of 3: the output of the second grows by 2 on each side, and reads 1 more of the first on each side.
+    """Two windows of 3: the second output grows by 2 on each side, for which it reads 1 more of the first output.
 
     With K1 + K1' instead of K1 + K1' - 1 (CacheInf section 4.2) it would be one more.
     """
@@ -64,8 +65,7 @@ def test_the_halo_is_the_composed_receptive_field() -> None:
 
 
 def test_strides_multiply() -> None:
-    """A window of 3 at stride 2, and behind it one of 3: the second reads one more of the first, which is 2 of the
-    input."""
+    """A window of 3 follows one of 3 at stride 2: it reads one more of the first, which is 2 of the input."""
     layers = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Conv2d(4, 2, 3, padding=1))
     graph = graph_of(layers, (80, 120))
     layout = lay_out(graph)
@@ -88,7 +88,7 @@ def test_nothing_stays_nothing() -> None:
 
 
 def test_bits_of_the_input_that_nobody_reads() -> None:
-    """A window of 1 at stride 2 reads every other pixel: what lies between is needed by nobody."""
+    """A window of 1 at stride 2 reads every other pixel, and no operator needs the pixels between."""
     layers = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 2, 1, stride=2))
     graph = graph_of(layers, (9, 9))
     program = Program(graph, choose_backend("cpu", 1), Caching(dropped=frozenset(droppable(lay_out(graph)))))

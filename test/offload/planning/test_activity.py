@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What of each tensor a frame makes necessary, against the engine's own active sets."""
+"""The predicted activity of each tensor equals the engine's own active sets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cacheinf_ros.offload.planning.workload import REUSE
 
 @cache
 def kept_engine() -> Engine:
-    """For all examples: making one measures what its operators take."""
+    """Return one engine for all examples, as making one measures what its operators take."""
     return Engine(mixed_model(), EngineConfig(dense_fallback=False))
 
 
 def test_a_pixel_reaches_its_receptive_field() -> None:
-    """Chain: 10 x 4 pixels, 1 x 1, then 5 x 5. One pixel in the middle column is seen by 5 x 4 of the second's."""
+    """In a chain of 10 x 4 pixels, 1 x 1 and then 5 x 5, a pixel of the middle column reaches 5 x 4 outputs."""
     work = workload(Chain(reach=2))
     assert work.activity.reach == pytest.approx([0, 0, 2])
     mask = np.zeros((10, 4), np.uint8)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A robot that is best alone hardly asks, and does not wait for a server that lacks the whole picture."""
+"""A robot that is best alone hardly asks the scheduler, and does not wait for a server without a whole picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shared(predicted_ms: float, *, is_settled: bool) -> Choice:
 
 
 def asked(asking: Asking, choice: Choice, frames: int) -> list[int]:
-    """The frames, of so many, about which the scheduler is asked, always with this answer."""
+    """Return the frames, out of so many, about which the scheduler is asked if it always chooses this."""
     found, since = [], 0
     for frame in range(frames):
         since += 1

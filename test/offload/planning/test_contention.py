@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A thread that computes half of the time takes twice as long."""
+"""A thread that gets the processor half of the time takes twice as long."""
 
 from __future__ import annotations
 

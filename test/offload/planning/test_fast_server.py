@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server far faster than the robot, each launch of which takes its time, as a GPU's: times are simulated.
+"""A server far faster than the robot whose launches take time, like a GPU's, in simulated time.
 
-Frames are simulated event by event from what :class:`PartitionSpace` says crosses; the timeline's code is not used.
+Frames are simulated event by event from what :class:`PartitionSpace` says is transferred, without the timeline's code.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ GOOD, SLOW = 1000.0, 0.05  # Mbit/s
 
 
 def with_gpu(work: Workload, launch_ms: float = LAUNCH_MS) -> Machines:
-    """A robot whose operators take time in proportion to their pixels, nearly; a server that computes 20 times faster,
-    but takes the time of a launch however few pixels there are.
+    """Return a robot, and a server that computes 20 times faster but also takes the time of each launch.
+
+    The robot's operators take time nearly in proportion to their pixels; a launch takes the same time for any pixels.
     """
     robot_ms = surroundings(work, 7, 1.0).robot_ms
     server_ms = np.where(np.array(POINTS) > 0, launch_ms + robot_ms / SPEEDUP, 0.0)
@@ -36,7 +37,7 @@ def with_gpu(work: Workload, launch_ms: float = LAUNCH_MS) -> Machines:
 
 
 def simulated_ms(work: Workload, around: Machines, partition: Partition, mbit_s: float, active: Numbers) -> float:
-    """Until the robot has the outputs: machines compute operators in order, and each direction takes one at a time."""
+    """Simulate when the robot has the outputs, in ms: operators run in order, links carry one transfer at a time."""
     space, rate = work.space, mbit_s * 125.0  # bytes per millisecond
     took = {Side.ROBOT: around.robot_ms, Side.SERVER: around.server_ms}
     crossing = {(each.tensor, each.to): each.rows for each in space.transfers(partition)}
@@ -85,7 +86,7 @@ def test_over_a_slow_link_the_robot_keeps_it() -> None:
 
 
 def test_launches_count_where_few_pixels_change() -> None:
-    """A server that computes no less fast, but launches slowly: few pixels are computed sooner by the robot."""
+    """The server computes as fast as before but launches slowly, so the robot computes a few pixels sooner."""
     around = with_gpu(MIXED, launch_ms=5.0)
     choice, took_ms = chosen_and_simulated(MIXED, Scheduler(MIXED, around), around, GOOD)
     assert choice.local_share > 0.9
@@ -101,7 +102,7 @@ def test_frames_that_both_compute_take_what_was_predicted(mbit_s: float) -> None
 
 
 def test_a_robot_without_times_computes_alone_until_it_is_seen_to_be_slower() -> None:
-    """As one that computes by plain torch: what it takes is learned from its frames."""
+    """A robot that computes with plain torch has no measured times: they are learned from its frames."""
     around = with_gpu(MIXED)
     around = replace(around, robot_ms=np.zeros_like(around.robot_ms))
     table = solve(MIXED, around, (5.0, 500.0), (0.0, 0.9), time_limit_s=0.5)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What machines take is learned from few frames."""
+"""The time that machines take is learned from few frames."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_a_machine_of_which_nothing_is_seen_becomes_what_it_was_measured_to_be()
         pace.relax()
     assert slow > 5 and pace.slowdown == pytest.approx(1, abs=0.01)
     pace.observe(100.0, (1.0,), 100.0)
-    assert pace.slowdown < 1.5  # what was seen long ago is forgotten, too
+    assert pace.slowdown < 1.5  # old observations are forgotten, too
     fast = LatencyModel([0.0], slowdown=0.5)
     fast.relax()
     assert fast.slowdown == 0.5
 
 
 def test_one_frame_says_much() -> None:
-    """The robot's processor is three times as slow as when it was measured."""
+    """The robot's processor has become three times as slow as when it was measured."""
     pace = LatencyModel([0.0])
     pace.observe(100.0, (1.0,), 300.0)
     assert pace.slowdown * 100 + pace.overhead_ms((1.0,)) > 200
@@ -62,7 +62,7 @@ def test_cheap_frames_with_an_overhead_do_not_make_a_machine_slow() -> None:
 
 
 def test_what_is_not_seen_any_more_stays() -> None:
-    """The server computes everything for long: how slow the robot is, is not forgotten."""
+    """While the server computes everything for long, how slow the robot is must not be forgotten."""
     pace = LatencyModel([0.0, 0.0])
     for _ in range(20):
         pace.observe(100.0, (1.0, 0.0), 510.0)
@@ -81,7 +81,7 @@ def test_fast_and_slow_frames_count_alike() -> None:
 
 
 def test_what_belongs_to_a_kind_of_which_there_is_much_is_put_down_to_it() -> None:
-    """Frames without transfers have been seen for long; then one with 50 of them takes 200 ms longer."""
+    """After many frames without transfers one with 50 takes 200 ms longer, which is attributed to transfers."""
     pace = LatencyModel([0.0, 0.5])
     for _ in range(50):
         pace.observe(10.0, (1.0, 0.0), 20.0)
@@ -91,7 +91,7 @@ def test_what_belongs_to_a_kind_of_which_there_is_much_is_put_down_to_it() -> No
 
 
 def test_frames_with_little_of_a_kind_say_little_about_it() -> None:
-    """Half a percent of the input is encoded, and frames waver by 4 ms: what all of it takes cannot be told."""
+    """Half a percent of the input is encoded and times vary by 4 ms, which says little about encoding all of it."""
     pace, rng = LatencyModel([0.0, 0.0]), np.random.default_rng(0)
     for _ in range(300):
         changed = rng.uniform(0.001, 0.005)

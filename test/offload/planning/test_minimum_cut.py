@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The minimum cut is what trying everything finds."""
+"""The minimum cut equals the best of all cuts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORK = [workload(Chain(reach=1)), workload(Branches())]
 
 
 def cost(work: Workload, found: Conditions, at_robot: tuple[bool, ...]) -> float:
-    """What the cut minimises; infinite where something goes back to the robot."""
+    """Return the cost that the cut minimises; infinite where something goes back to the robot."""
     total, crossing = 0.0, set()
     rate, delay = found.link.bytes_per_ms, found.link.delay_ms
     for i, here in enumerate(at_robot):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What operators take for schedules, with what they compute anew."""
+"""Tests of operators' costs for schedules, including maps that are computed anew."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cacheinf_ros.offload.planning import profile
 def test_maps_that_are_not_kept_are_paid_for_by_who_reads_them() -> None:
     """By hand: a takes 1 ms for all of its pixels, b 2 ms, in proportion; c has a window of 3 and takes 4 ms.
 
-    Without b, b's window being one pixel, c takes what b does for its halo too: of 40 x 40 pixels a hundredth is 4 x 4
-    in the middle, of which c makes 6 x 6, for which it reads 8 x 8 of b: 36 of 1600 cost 64 of 1600.
+    If b, whose window is one pixel, is not kept, c also pays for computing b in its halo. Of 40 x 40 pixels a hundredth
+    is 4 x 4 in the middle, for which c makes 6 x 6 and reads 8 x 8 of b: 36 of 1600 pixels cost 64 of 1600 of b.
     """
     layout = lay_out(
         graph_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 2, 3, padding=1)), (40, 40))

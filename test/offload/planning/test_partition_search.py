@@ -61,7 +61,7 @@ def test_a_table_is_good_between_its_points() -> None:
 
 
 def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
-    """Bytes by the engine's own list of transfers."""
+    """The bytes are compared with those of the engine's own list of transfers."""
     rng = np.random.default_rng(0)
     around = surroundings(MIXED, 2, 5.0)
     found = around.conditions(8.0, MIXED.active_at(0.0), MIXED.active_at(0.0))

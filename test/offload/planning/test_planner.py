@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Policies do what they say, and a schedule is not changed for a trifle."""
+"""Policies do what they say, and small gains do not change a schedule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_ours_is_predicted_to_be_no_slower_than_any() -> None:
 
 
 def test_a_stale_cache_is_made_up_for_once() -> None:
-    """The robot has computed alone for long; the server is far faster: it takes over although it has nothing yet."""
+    """The robot has long computed alone, but the far faster server takes over although it has no maps yet."""
     scheduler = Scheduler(MIXED, AROUND)
     nothing_there = outdated(MIXED, 0.05, server=1.0)
     assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, nothing_there).partition is not None
@@ -76,7 +76,7 @@ def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
 
 
 def test_what_machines_really_take_counts() -> None:
-    """A server that turns out to be slow is left."""
+    """The scheduler leaves a server that turns out to be slow."""
     scheduler = Scheduler(MIXED, AROUND)
     fast = outdated(MIXED, 0.3)
     choice = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast)
@@ -90,7 +90,7 @@ def test_what_machines_really_take_counts() -> None:
 
 
 def test_a_server_that_was_slow_is_tried_again() -> None:
-    """While nothing is seen of it, it is taken to become what it was measured to be."""
+    """While a server does not compute, its estimate slowly returns to what was measured at first."""
     scheduler = Scheduler(MIXED, AROUND)
     for _ in range(10):
         choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, FEW)
@@ -106,7 +106,7 @@ def test_a_server_that_was_slow_is_tried_again() -> None:
 
 
 def test_a_frame_for_which_the_server_lacks_more_than_it_changes_is_not_like_those_before() -> None:
-    """After an audit, or frames that were computed completely, nobody says so: it is seen by what is out of date."""
+    """Such frames follow an audit or a complete computation: nothing announces them but the outdated maps."""
     scheduler = Scheduler(MIXED, AROUND)
     for _ in range(3):
         usual = scheduler.choose(OffloadPolicy.REMOTE, 5.0, 0.01, FEW)

@@ -17,7 +17,7 @@ AROUND = surroundings(MIXED, seed=1, speedup=4.0)
 
 @pytest.fixture
 def solved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Grows with each search."""
+    """Return a list that grows with each search."""
     calls: list[str] = []
 
     def counted(work: Workload, around: Machines, *, time_limit_s: float) -> ScheduleTable:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The timeline's equations, by hand."""
+"""The timeline's equations equal numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def conditions(
     mbit_s: float = 1.0,
     transfer_ms: tuple[float, float] = (0.0, 0.0),
 ) -> Conditions:
-    """Every operator takes so many milliseconds for all of its pixels; 1 Mbit/s are 125 bytes per millisecond."""
+    """Return conditions in which all operators take so many ms for all pixels; 1 Mbit/s is 125 bytes per ms."""
     table = np.tile(np.array(POINTS), (len(work.names), 1))
     shares = np.full(len(work.heights), active)
     return Conditions(
@@ -57,7 +57,7 @@ def test_all_at_one_machine() -> None:
 
 
 def test_rows_are_shared() -> None:
-    """6 rows at the robot, 4 at the server, which sends its results."""
+    """The robot computes 6 rows, and the server 4, whose results it sends."""
     work = workload(Chain())
     times = Timeline(work, conditions(work)).times(np.array([6, 6]))
     up = (4 * 4 * 3 + 2 / 64 + 64) / 125
@@ -71,7 +71,7 @@ def test_rows_are_shared() -> None:
 
 
 def test_neighbours_of_the_boundary_cross_both_ways() -> None:
-    """The second operator reads one row beside: each machine sends one row, at the same time."""
+    """The second operator reads one row beyond its own, so each machine sends one row, both at the same time."""
     work = workload(Chain(reach=1))
     times = Timeline(work, conditions(work)).times(np.array([5, 5]))
     up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
@@ -83,7 +83,7 @@ def test_neighbours_of_the_boundary_cross_both_ways() -> None:
 
 
 def test_a_level_is_a_byte_on_the_wire() -> None:
-    """The same in int8, whatever floats cross as: what is inside are levels, the result is none."""
+    """In int8 inner tensors are levels whatever the floats' wire dtype is, but the result is not."""
     module = Chain(reach=1)
     model = Model(module=module, graph=graph_of(module, (10, 4)), card=ModelCard(name="chain", input_size=(10, 4)))
     work = Workload(lay_out(int8_graph(model.graph, scales_of(model))))
@@ -95,7 +95,7 @@ def test_a_level_is_a_byte_on_the_wire() -> None:
 
 
 def test_what_crosses_inside_keeps_both_busy() -> None:
-    """The same, where packing or taking apart a tensor takes the robot 3 ms and the server 7."""
+    """The machines share rows as in the test above, but each (un)packing takes the robot 3 ms and the server 7."""
     work = workload(Chain(reach=1))
     times = Timeline(work, conditions(work, transfer_ms=(3, 7))).times(np.array([5, 5]))
     up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
@@ -119,7 +119,7 @@ def test_input_and_results_are_no_crossings_inside() -> None:
 
 
 def test_sending_waits_for_what_is_being_sent() -> None:
-    """Up to the server goes the input, then the robot's row of a: one after the other."""
+    """The input goes up to the server first, and only then the robot's row of a."""
     work = workload(Chain(reach=1))
     times = Timeline(work, conditions(work, robot_ms=0.0, mbit_s=0.1)).times(np.array([5, 5]))
     up, row = (5 * 4 * 3 + 2.5 / 64 + 64) / 12.5, (4 * 2 * 4 + 0.5 + 64) / 12.5
@@ -127,7 +127,7 @@ def test_sending_waits_for_what_is_being_sent() -> None:
 
 
 def test_branches_meet() -> None:
-    """b at the robot, c at the server, which needs all of a; the maximum, at the robot, waits for c."""
+    """The robot computes b and the server c, for which it needs all of a; the robot's maximum waits for c."""
     work = workload(Branches())
     rows = dict.fromkeys(work.names, 10)
     c = work.names[2]
@@ -142,7 +142,7 @@ def test_branches_meet() -> None:
 
 
 def test_only_what_is_active_costs_and_crosses() -> None:
-    """A tenth: linearly between the points, where times are known."""
+    """A tenth is active: costs are linear between the points at which times are known."""
     work = workload(Chain())
     times = Timeline(work, conditions(work, active=0.1)).times(np.array([0, 0]))
     up, down = (12 + 5 / 64 + 64) / 125, (16 + 5 + 64) / 125
@@ -150,7 +150,7 @@ def test_only_what_is_active_costs_and_crosses() -> None:
 
 
 def test_active_shares_of_a_window() -> None:
-    """A quarter of 10x4 pixels changes: 5x2; the window of 3x3 makes that 7x4 of the second operator's output."""
+    """A quarter of 10x4 pixels, 5x2, changes; the 3x3 window makes that 7x4 of the second operator's output."""
     active = workload(Chain(reach=1)).active_at(0.75)
     assert active[0] == pytest.approx(0.25)
     assert workload(Chain(reach=1)).active_at(0.0) == pytest.approx([1, 1, 1])

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What was tried is known better than what was predicted."""
+"""Schedules that were tried are judged by their times more than by predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cacheinf_ros.offload.planning.track_record import TrackRecord
 
 
 def test_what_was_never_tried_is_as_wrong_as_is_usual() -> None:
-    """One more counts that is as predicted."""
+    """An untried schedule is assumed to be off by the usual factor, with one exact prediction counted in."""
     record = TrackRecord()
     assert record.factors(["a", "b"]) == [1.0, 1.0]
     record.observe("a", 10.0, 20.0)
@@ -27,8 +27,9 @@ def test_accidents_count_little() -> None:
 
 
 def test_choosing_by_predictions_ends_near_the_best() -> None:
-    """Predictions of 20 schedules are wrong by a factor that is each one's own, 10 % on average; frames vary by 5 %.
-    Whoever trusts predictions alone takes the one that is praised most.
+    """Trusting predictions alone chooses the schedule with the most optimistic one.
+
+    Predictions of 20 schedules are wrong by a factor of each schedule, 10 % on average; frames vary by 5 %.
     """
     trusting, learning = [], []
     for seed in range(30):

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Loss, lateness and a dead server, as plain calls."""
+"""Tests of loss, lateness and a dead server with plain function calls."""
 
 from __future__ import annotations
 

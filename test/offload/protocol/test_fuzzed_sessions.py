@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Both kinds of sessions with a peer that means harm: its messages are sound by their checksums, and reach decoders."""
+"""Both kinds of sessions with a malicious peer, whose messages have valid checksums and reach decoders."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from cacheinf_ros.sources import decode_picture
 
 MODEL = mixed_model()
 SECONDS = float(os.environ.get("CACHEINF_FUZZ_SECONDS", "4"))
-"""For each test."""
+"""The seconds that each test takes."""
 CONFIG = OffloadConfig(server_deadline_ms=400.0, probe_s=0.01, probe_max_s=0.01)
 DECODED = (
     Kind.HELLO, Kind.WELCOME, Kind.START, Kind.ROWS, Kind.DONE, Kind.FRAME, Kind.RESULT, Kind.SEARCH, Kind.SCHEDULES,
 )  # fmt: skip
-"""Kinds whose content is more than text."""
+"""The kinds of packets whose content is more than text."""
 
 
 class Malice:
-    """In place of :class:`faults.Faults`: damages contents, and makes their checksums right again.
+    """A replacement of :class:`faults.Faults` that damages contents and corrects their checksums.
 
     Attributes:
-        sent: damaged contents so far.
-        reached: those of them that a decoder was given.
+        sent: the damaged contents sent so far.
+        reached: those of the damaged contents that reached a decoder.
     """
 
     def __init__(self, share: float) -> None:
@@ -71,7 +71,7 @@ class Malice:
         return [replace(packet, data=data).sealed()]
 
     def watch(self, decode: Callable[..., Any]) -> Callable[..., Any]:
-        """A decoder that notes what it is given."""
+        """Return the decoder with a record of what it is given."""
 
         def watched(content: Any, *arguments: Any, **options: Any) -> Any:
             data = content.data if isinstance(content, Packet) else content
@@ -136,7 +136,7 @@ def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Asking:
-    """Asks for schedules again and again, and is answered, over the same link."""
+    """A robot that requests schedules over the same link again and again, with replies."""
 
     def __init__(self, sessions: Both, malice: Malice) -> None:
         assert sessions.engine.shared is not None
@@ -149,7 +149,7 @@ class Asking:
         sessions.find = self._find
 
     def go_on(self) -> None:
-        """Take an answer that has come, and ask anew."""
+        """Take a reply that has come, and send the next request."""
         request = self._request
         if request is not None and request.answer is not None:
             try:
@@ -168,7 +168,7 @@ class Asking:
 
 
 def _connect(sessions: ServerBeside) -> None:
-    """By an honest greeting, in the end; a session that has refused a damaged one is replaced."""
+    """Connect by a greeting that gets through undamaged; replace sessions that refused a damaged one."""
 
     def meanwhile() -> None:
         if not sessions.server.is_open:
@@ -180,7 +180,7 @@ def _connect(sessions: ServerBeside) -> None:
 
 
 class WholeFrames(ServerBeside):
-    """As in the nodes: pictures go, results come."""
+    """Sessions as in the nodes, where pictures are sent and results come back."""
 
     def __init__(self, malice: Malice, answer: bytes) -> None:
         self.faults = malice  # type: ignore[assignment]

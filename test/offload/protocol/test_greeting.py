@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Of two versions each side is told that first, whatever else has changed."""
+"""Where versions differ, each side is told that first, whatever else has changed."""
 
 from __future__ import annotations
 

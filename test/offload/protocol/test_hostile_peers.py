@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A peer cannot have a model compiled for ever, keep a dead session open, or have what are no numbers believed."""
+"""A peer cannot make models compile for ever, keep a dead session open, or have NaN accepted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IMAGE = np.random.default_rng(0).integers(0, 256, (90, 80, 3), np.uint8)
 
 
 def greeted(server: ServerSession) -> None:
-    """Let a robot greet it."""
+    """Let a robot greet the server."""
     robot = WholeFrameSession(server.name, Identity(model="m", network="0"), OFFLOAD, server.receive)
     robot.poll()
 
@@ -58,7 +58,7 @@ def test_a_model_that_cannot_be_compiled_is_refused(error: Exception) -> None:
 
 
 def test_a_session_whose_thread_ends_is_not_open() -> None:
-    """Also where the last resort fails: what tells the operator, or sends to the robot."""
+    """This holds even where the last resort fails, telling the operator or sending to the robot."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("the node is gone")
@@ -71,7 +71,7 @@ def test_a_session_whose_thread_ends_is_not_open() -> None:
 
 
 def test_what_a_session_computed_with_goes_when_it_ends() -> None:
-    """At once, although the function that made it knows the session: a server's robots come and go."""
+    """The worker goes at once, although the function that made it knows the session: robots come and go."""
 
     def make(asked: Identity, work: Work) -> WholeFrameWorker:
         assert server.is_open
@@ -113,7 +113,7 @@ def test_a_robot_that_is_refused_greets_less_and_less(monkeypatch: pytest.Monkey
 
 
 def test_words_of_others_are_one_short_line() -> None:
-    """They go into logs, which terminals show."""
+    """Such texts go into logs that terminals display."""
     (packet,) = cut(b"no\n[ERROR] \x1b[2Jroom\xff" + b"x" * 10_000, session="robot", epoch=1, kind=Kind.REFUSED)
     text = text_of(packet)
     assert text.startswith("no [ERROR]  [2Jroom") and text.isprintable() and len(text) == MOST_CHARACTERS
@@ -141,7 +141,7 @@ def test_scales_that_are_no_numbers_are_refused() -> None:
 def test_a_server_that_sends_nonsense_costs_sharing_and_no_result(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not a number is refused at the border; numbers that lead to none, behind it."""
+    """NaN is refused when it is received, and numbers that lead to NaN after it."""
     with both(MODEL) as sessions:
         sessions.connect()
         shared = sessions.engine.shared

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Sessions in int8: levels cross as they are, and only between machines to which they mean the same."""
+"""Sessions in int8 transfer levels as they are, and only between machines that agree on their meaning."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_levels(space: PartitionSpace) -> str:
-    """The first tensor behind the input."""
+    """Return the first tensor after the input."""
     return next(name for name in space.heights if name in space.levels)
 
 
 def divided(space: PartitionSpace, tensor: str, share: float) -> Partition:
-    """The robot computes all but this tensor, of which it computes a share of the rows."""
+    """Return the partition with all rows at the robot, but only a share of this tensor's rows."""
     return nearest(space, {**dict.fromkeys(space.heights, 1.0), tensor: share})
 
 
 @needs_kernels
 @pytest.mark.parametrize("wire", [WireType.FLOAT32, WireType.INT8])
 def test_shared_frames_equal_dense_bit_for_bit(wire: WireType) -> None:
-    """Whatever floats cross as: here none do."""
+    """The wire dtype of floats must not matter, as no floats are transferred."""
     dense = Engine(MODEL, INT8.changed(mode=Mode.DENSE))
     rng = np.random.default_rng(0)
     image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
@@ -69,7 +69,7 @@ def test_shared_frames_equal_dense_bit_for_bit(wire: WireType) -> None:
 @needs_kernels
 @pytest.mark.parametrize(("engine", "value_bytes"), [(ENGINE, 4), (INT8, 1)])
 def test_a_level_is_a_byte(engine: EngineConfig, value_bytes: int) -> None:
-    """Of a first frame, all of whose values cross; beside them a bit for each pixel, and 14 bytes."""
+    """All values of a first frame are transferred, with a bit for each pixel and 14 bytes beside them."""
     with both(MODEL, engine=engine) as sessions:
         sessions.connect()
         shared = sessions.engine.shared
@@ -89,7 +89,7 @@ def test_a_level_is_a_byte(engine: EngineConfig, value_bytes: int) -> None:
     [("int8", "float32"), ("float32", "int8"), ("int8", "int8"), ("bfloat16", "float32"), ("int8", "bfloat16")],
 )
 def test_levels_that_mean_something_else_are_refused(robot: str, server: str) -> None:
-    """By a server in another precision, or with other scales; the robot computes alone, and is told the remedy."""
+    """A server with another precision or other scales refuses; the robot computes alone and is told the remedy."""
     with both(MODEL, engine=ENGINE.changed(precision=Precision(robot))) as sessions:
         sessions.server_engine = ENGINE.changed(precision=Precision(server))
         keep_scales(MODEL, scales_of(MODEL, seed=1))

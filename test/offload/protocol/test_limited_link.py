@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A link slower than the real one."""
+"""Tests of a link slowed down below its real rate."""
 
 from __future__ import annotations
 

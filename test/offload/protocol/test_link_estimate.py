@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A collapse is noticed at once, a peak is not trusted."""
+"""The link estimate notices a collapse at once, and does not trust a peak."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_small_messages_say_nothing_about_bandwidth() -> None:
 
 
 def test_small_messages_prove_that_a_link_is_not_as_slow_as_believed() -> None:
-    """2000 bytes in 4 ms: 4 Mbit/s at the least."""
+    """2000 bytes in 4 ms are at least 4 Mbit/s."""
     estimate = LinkEstimate(mbit_s=0.5, delay_ms=1.0)
     estimate.observe(2000, 4.0)
     assert estimate.mbit_s < 1

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Faults befall packets on their way to a receiver, and bring none of them to another."""
+"""Faults affect packets on their way to one receiver, and send none of them to another."""
 
 from __future__ import annotations
 

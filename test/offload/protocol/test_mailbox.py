@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Contents come out of a mailbox whole, whatever their packets' order, and it never holds more than it may."""
+"""Contents come out of a mailbox whole in any order of packets, and it never holds more than it may."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whatever is encoded comes back; whatever is broken is refused."""
+"""Encoded patches are decoded again, and broken ones are refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_no_feature_map_is_sent_whole_or_not_at_all(dtype: type, lacks: 
 
 @given(seed=st.integers(0, 10**6), data=st.data(), compress=st.booleans())
 def test_broken_ones_are_refused_or_harmless(seed: int, data: st.DataObject, compress: bool) -> None:
-    """Cut off, longer, or with a byte changed: a clear error, or a patch of the right shape."""
+    """A patch cut off, longer, or with a byte changed gives a clear error, or a patch of the right shape."""
     sent = patch(seed, 0.3)
     whole = bytearray(encode_patch(sent, WireType.FLOAT32, compress=compress))
     kind = data.draw(st.sampled_from(["cut", "longer", "changed"]))

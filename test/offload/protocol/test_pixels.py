@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Pixels come back; pictures that are not what they should be are refused before they take memory."""
+"""Pixels are decoded again; pictures of the wrong kind or size are refused before they take memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAT = np.ascontiguousarray(photographs.chelsea()[:120, :150, ::-1])
 
 
 def some(seed: int, share: float, rows: tuple[int, int]) -> np.ndarray:
-    """A blob and a few pixels beside."""
+    """Return a mask of a block of pixels and a few single ones."""
     rng = np.random.default_rng(seed)
     mask = np.zeros((rows[1] - rows[0], CAT.shape[1]), np.uint8)
     height, width = (int(side * share) for side in mask.shape)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a server reports of a frame: read as it was written, and by the processor's clock."""
+"""A server's report of a frame is read as it was written, and is measured in CPU time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_times_that_are_none_are_not_read() -> None:
 
 
 def test_what_others_compute_meanwhile_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fleet that took a crowded start for the frames' own work would send robots away."""
+    """A fleet that mistook a crowded start for the frames' own work would send robots away."""
     heard: list[Served | None] = []
     compute_part = PartitionWorker.compute_part
 

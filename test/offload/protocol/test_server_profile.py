@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server that does not know what its operators take says so, and no frame is planned with it."""
+"""A server that does not know its operators' times says so, and no frame is planned with it."""
 
 from __future__ import annotations
 

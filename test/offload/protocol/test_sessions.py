@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Sessions over a link that loses, repeats, delays, damages and reorders: every frame is right, and all heals."""
+"""Over a link that loses, repeats, delays, damages and reorders, every frame is right, and sessions recover."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODEL = mixed_model()
 
 
 class Stream:
-    """Frames that change a little, each checked against dense execution."""
+    """A stream of frames that change a little, each checked against dense execution."""
 
     def __init__(self, sessions: Both, seed: int = 0) -> None:
         self._sessions = sessions
@@ -40,7 +40,7 @@ class Stream:
         self.shared = 0
 
     def next(self) -> str:
-        """One frame; why it was not shared, or nothing."""
+        """Compute one frame; returns why it was not shared, or nothing."""
         engine, robot = self._sessions.engine, self._sessions.robot
         assert engine.shared is not None
         space = engine.shared.space
@@ -64,7 +64,7 @@ class Stream:
 
 @pytest.mark.parametrize("caching", [None, Caching.nothing(lay_out(MODEL.graph))])
 def test_frames_are_shared(caching: Caching | None) -> None:
-    """Also where no map is kept that need not be: the server learns of it."""
+    """This also holds where only maps that must be kept are kept, which the server is told."""
     with both(MODEL, caching=caching) as sessions:
         stream = Stream(sessions)
         assert "answered yet" in stream.next()
@@ -100,7 +100,7 @@ def test_a_server_that_is_killed_and_started_again() -> None:
 
 
 def test_a_server_that_is_replaced_between_frames() -> None:
-    """No frame fails, but the new one knows nothing of what was sent to the old one."""
+    """No frame fails, although the new server knows nothing of what was sent to the old one."""
     with both(MODEL) as sessions:
         sessions.connect()
         stream = Stream(sessions)
@@ -178,7 +178,7 @@ def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made
 
 
 def slow_with_pictures(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let servers take so long for a picture that is new everywhere, and accordingly less for what changes."""
+    """Let servers take so long for a completely new picture, and proportionally less for partial changes."""
     compute_part = PartitionWorker.compute_part
 
     def slow(self: PartitionWorker, start: FrameStart, exchange: Exchange) -> None:
@@ -189,7 +189,11 @@ def slow_with_pictures(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def film_until_shared(sessions: Both, gap_s: float = 0.05) -> list[tuple[bool, str]]:
-    """Have the server compute all of every frame until five in a row were shared: (asked for it, where) of each."""
+    """Have the server compute every frame until five in a row were shared.
+
+    Returns:
+        For each frame whether the server was asked for it, and where it was computed.
+    """
     robot, engine = sessions.robot, sessions.engine
     assert engine.shared is not None
     everything = engine.shared.space.everything_at(Side.SERVER)
@@ -214,7 +218,7 @@ QUICK = OFFLOAD.changed(server_deadline_ms=250.0)
 
 
 def test_a_server_that_is_slow_with_whole_pictures_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a picture takes longer than a server may be silent otherwise, and the scene changes meanwhile."""
+    """This holds even if a picture takes longer than a server may be silent, and the scene changes meanwhile."""
     monkeypatch.setattr(robot_session, "_SILENT_S", 0.3)
     slow_with_pictures(monkeypatch, 0.8)
     with both(MODEL, config=QUICK) as sessions:
@@ -249,7 +253,7 @@ def test_a_lost_packet_does_not_end_the_catching_up_for_good(
 
 
 def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
-    """Where the robot alone is sooner at the end than a server that lacks the whole picture."""
+    """The robot alone would finish sooner than a server that lacks the whole picture."""
     with both(MODEL) as sessions:
         sessions.connect()
         robot, engine = sessions.robot, sessions.engine

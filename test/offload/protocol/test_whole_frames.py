@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Whole frames in sessions: answered, late, refused, lost; another server, and none."""
+"""Whole frames in sessions that are answered, late, refused or lost, with another server or none."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_late_answer_costs_one_deadline_and_a_probe_brings_the_server_back() -
         epoch = sessions.robot.epoch
         until(lambda: not sessions.robot.complaint, lambda: sessions.ask(b"3"))
         assert sessions.ask(b"45") == b"54"
-        assert sessions.robot.epoch == epoch  # no frame relies on another: the session went on
+        assert sessions.robot.epoch == epoch  # no frame depends on another, so the session went on
 
 
 def test_more_time_may_be_given() -> None:
@@ -178,7 +178,7 @@ def test_a_refusal_says_why_and_ends_the_server_s_session() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.FRAME, Kind.RESULT])
 def test_a_packet_of_a_frame_that_was_never_sent_locks_nobody_out(kind: Kind) -> None:
-    """One with the last number there is: everything after it was taken to be late, for good."""
+    """A packet with the highest frame number once made everything after it count as late, for good."""
     with both() as sessions:
         sessions.connect()
         assert sessions.ask(b"12") == b"21"
@@ -188,7 +188,7 @@ def test_a_packet_of_a_frame_that_was_never_sent_locks_nobody_out(kind: Kind) ->
 
 
 def test_both_ends_start_anew_after_some_failures_and_the_server_stays_one_that_fails() -> None:
-    """Where it is the first frame of an epoch that nobody sent, the server waits for what never comes."""
+    """An epoch whose first frame nobody sent makes the server wait for a frame that never comes."""
     with both() as sessions:
         sessions.connect()
         epoch = sessions.robot.epoch

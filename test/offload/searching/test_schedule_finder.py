@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A robot asks its server for schedules, over whatever link; it searches itself only where the server does not."""
+"""A robot asks its server for schedules over any link, and searches itself only where the server does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODEL = mixed_model()
 
 
 class Robot:
-    """What a node has of it, with a server in this process."""
+    """The parts of a robot's node that the finder needs, with a server in this process."""
 
     def __init__(self, sessions: Both) -> None:
         engine = sessions.engine

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server searches for its robots, one after the other, and declines what it cannot or need not do."""
+"""A server searches for its robots one after the other, and declines what it cannot or need not do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIDE = server_side("network", LAYOUT, PartitionSpace(LAYOUT), AROUND.server_ms.t
 
 
 class InThread:
-    """In place of :class:`.search_process.SearchProcess`: searches in the thread that waits, when it may."""
+    """A replacement of :class:`.search_process.SearchProcess` that searches in the waiting thread when allowed to."""
 
     started: ClassVar[list[Any]] = []
     may_go_on = threading.Event()
@@ -62,7 +62,7 @@ class InThread:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[InThread]:
-    """Grows with each search."""
+    """Return a list that grows with each search."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(schedule_searches, "SearchProcess", InThread)
     monkeypatch.setattr(InThread, "started", [])
@@ -93,7 +93,7 @@ def slower(factor: float) -> Machines:
 
 
 def answer(searches: ScheduleSearches, asked: bytes, session: str = "robot") -> bytes:
-    """Asked as a session does, until there is an answer."""
+    """Ask as a session does until there is a reply, and return it."""
     find, found = searches.about(SIDE), []
     until(lambda: (content := find(session, asked)) is not None and not found.append(content))
     return found[0]
@@ -123,7 +123,7 @@ def test_no_search_takes_longer_than_robot_and_server_want(
 
 
 def test_robots_wait_for_their_turn(searching: Callable[..., ScheduleSearches], started: list[InThread]) -> None:
-    """But not too many of them, and each with its last question only."""
+    """Not too many robots may wait, and of each robot only its last request counts."""
     InThread.may_go_on.clear()
     searches = searching()
     find = searches.about(SIDE)

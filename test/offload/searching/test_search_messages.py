@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Questions and tables are read as they were written; what cannot be is refused before anything is made of it."""
+"""Requests and tables are read as they were written; unreadable ones are refused before they take any resources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GROUPED = RowWork(
 
 
 def table(seed: int) -> ScheduleTable:
-    """Any rows that can be executed."""
+    """Return a table of random rows that can be executed."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, HEIGHTS + 1, (*PLACES, OPERATORS))
     for group in range(MIXED.groups.max() + 1):
@@ -49,7 +49,7 @@ def table(seed: int) -> ScheduleTable:
 
 
 def packed(rows: np.ndarray, axes: np.ndarray = AXES) -> bytes:
-    """As a server that means harm may pack them."""
+    """Pack a table as a malicious server might."""
     return zlib.compress(axes.astype("<f8").tobytes() + rows.astype("<i4").tobytes())
 
 
@@ -118,7 +118,7 @@ def test_tables_of_other_sizes_and_axes_are_refused() -> None:
 def test_a_question_is_read_as_it_was_written(
     seed: int, speedup: float, search_s: float, delay_ms: float, value_bytes: float
 ) -> None:
-    """The server's own times have crossed the wire, as text: the robot's hash of them is still the server's."""
+    """The server's own times are sent as text and back, and the robot's hash of them must equal the server's."""
     own = surroundings(MIXED, seed, speedup)
     welcome = Welcome(protocol=PROTOCOL, instance="0", profile=own.server_ms.tolist())
     stated = np.array(read_welcome(written(welcome)).profile)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A search in a process of its own finds what one here would, and ends with whoever started it, however that ends."""
+"""A search in its own process finds what one here would, and ends with its parent however that ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_crosses_is_the_same_problem(seed: int, mbit_s: float, reuse: float
 
 
 def test_a_process_finds_what_would_be_found_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without time to evolve, as that depends on the clock; and it leaves nothing on the disk."""
+    """The search gets no time to evolve, as that depends on the clock, and it leaves nothing on the disk."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with SearchProcess(problem_bytes(problem(0.0)), 0.0) as process:
         found = table_of(process.answer(), MIXED)
@@ -74,7 +74,7 @@ def test_a_search_that_fails_or_is_ended_says_so(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("is_searching", [False, True], ids=["starting", "searching"])
 def test_it_ends_with_a_process_that_is_killed(is_searching: bool, tmp_path: Path) -> None:
-    """SIGKILL leaves that no time for last words."""
+    """SIGKILL leaves the parent no time to end the search itself."""
     pid_file = tmp_path / "pid"
     parent = os.fork()
     if not parent:

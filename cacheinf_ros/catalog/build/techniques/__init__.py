@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How a network becomes a cheaper, less accurate one (MCDNN, section 5.1): functions on torch modules."""
+"""Techniques that make a network cheaper and less accurate (MCDNN, section 5.1): functions on torch modules."""
 
 from cacheinf_ros.catalog.build.techniques.change import Change, Inapplicable, Recipe, Technique
 from cacheinf_ros.catalog.build.techniques.perform import perform, planned

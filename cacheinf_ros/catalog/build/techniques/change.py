@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What is done to a network, as values: enough to do it again to the original without running anybody's code."""
+"""Changes to a network, as values: enough to repeat them on the original without running anybody's code."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pydantic import ConfigDict, Field
 from cacheinf_ros.errors import CatalogError
 
 BITS = (32, 16, 8)
-"""Widths that a stored weight may have."""
+"""The widths that a stored weight may have."""
 
 
 class Inapplicable(CatalogError):
-    """A technique does nothing to this network; the message says why."""
+    """Raised where a technique has no effect on a network; the message says why."""
 
 
 class Technique(Enum):
-    """A way to change an architecture; the comment says what its strength is."""
+    """A way to change an architecture; the text below each says what its strength means."""
 
     FACTORISE = "factorise"
-    """Layers as products of two smaller ones; strength: their rank over the number of outputs."""
+    """Layers become products of two smaller ones; strength: their rank over the number of outputs."""
     FEWER_KERNELS = "fewer-kernels"
-    """Convolutions lose output channels, and their consumers the inputs; strength: share that is kept."""
+    """Convolutions lose output channels, and their consumers those inputs; strength: share that is kept."""
     LARGER_STRIDE = "larger-stride"
-    """The first convolution takes larger steps; strength: factor of its stride."""
+    """The first convolution gets a larger stride; strength: the factor."""
     SMALLER_DENSE = "smaller-dense"
-    """Dense layers lose outputs, and their consumers the inputs; strength: share that is kept."""
+    """Dense layers lose outputs, and their consumers those inputs; strength: share that is kept."""
     FEWER_LAYERS = "fewer-layers"
     """Layers that keep the shape are left out; strength: how many."""
 
@@ -40,10 +40,10 @@ class Change:
 
     Attributes:
         strength: see :class:`Technique`.
-        layers: names of the modules that are left out; of the other techniques empty: wherever they apply.
+        layers: names of the modules to leave out; empty for other techniques, which apply wherever they can.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # where it is read from a file
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for changes read from a file
 
     technique: Technique
     strength: Annotated[float, Field(gt=0, le=1000)]
@@ -51,18 +51,18 @@ class Change:
 
     @property
     def name(self) -> str:
-        """Such as "factorise-0.25"."""
+        """The name in variants' names, such as "factorise-0.25"."""
         return f"{self.technique.value}-{self.strength:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that makes a variant of the original, its weights aside.
+    """All that makes a variant of the original, except its weights.
 
     Attributes:
-        changes: one after the other.
-        bits: of a stored weight: 32, 16 or 8.
-        int8: whether it is computed in int8, too.
+        changes: the changes, applied one after the other.
+        bits: width of a stored weight: 32, 16 or 8.
+        int8: whether the variant is also computed in int8.
     """
 
     changes: tuple[Change, ...] = ()
@@ -70,20 +70,20 @@ class Recipe:
     int8: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no variant can be: whatever is computed in int8 has weights of 8 bits."""
+        """Raise ValueError for int8 without 8-bit weights: what is computed in int8 has 8-bit weights."""
         if self.int8 and self.bits != 8:
             raise ValueError(f"int8 of weights with {self.bits} bits")
 
     @property
     def name(self) -> str:
-        """Such as "factorise-0.25-8bit", or "factorise-0.25-int8"; of the original "original"."""
+        """The variant's name, such as "factorise-0.25-8bit" or "factorise-0.25-int8"; "original" for the original."""
         words = [change.name for change in self.changes]
         width = "int8" if self.int8 else f"{self.bits}bit"
         return "-".join(words + [width] * (self.bits != 32)) or "original"
 
     @property
     def technique(self) -> str:
-        """Describe it for people, as in "factorise 0.25, 8 bits"; the original is "", as :class:`Variant` wants it."""
+        """The description for people, as in "factorise 0.25, 8 bits"; "" for the original, as in :class:`Variant`."""
         words = [f"{change.technique.value} {change.strength:g}" for change in self.changes]
         width = "computed in int8" if self.int8 else f"{self.bits} bits"
         return ", ".join(words + [width] * (self.bits != 32))

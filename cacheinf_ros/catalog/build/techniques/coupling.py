@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which channels of a network's layers belong together: those that can only be removed at once.
+"""Finds which channels of a network's layers belong together, that is, can only be removed at once.
 
 The network is traced (torch.fx), and every tensor's channels are followed from the layer that makes them to those that
-read them. Tensors that are added have their channels in common. What is not understood keeps all of its channels.
+read them. Tensors that are added have their channels in common. A layer that is not understood keeps all of its
+channels.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class Segment:
     """A run of a tensor's channels.
 
     Attributes:
-        group: of channels that belong together.
-        size: channels of the group.
-        repeat: values in a row that come from each: more than one behind a flattened map.
+        group: number of the group of channels that belong together.
+        size: number of channels in the group.
+        repeat: consecutive values that come from each channel: more than one behind a flattened map.
     """
 
     group: int
@@ -64,11 +65,11 @@ Channels = tuple[Segment, ...]
 
 @dataclass(slots=True)
 class Coupling:
-    """What :func:`couple` finds. Names are those of the modules.
+    """The channels that :func:`couple` finds to belong together; layers are named by their modules.
 
     Attributes:
-        made: by layer, the group of its output channels.
-        read: by layer or normalisation, the channels of its input.
+        made: for each layer, the group of its output channels.
+        read: for each layer or normalisation, the channels of its input.
         fixed: groups that must stay whole.
     """
 
@@ -78,31 +79,31 @@ class Coupling:
     _parents: list[int] = field(default_factory=list)
 
     def root(self, group: int) -> int:
-        """The one group that stands for all that were joined."""
+        """Return the group that stands for all that were joined with this one."""
         while self._parents[group] != group:
             group = self._parents[group]
         return group
 
     def fresh(self) -> int:
-        """A new group."""
+        """Add a group, and return its number."""
         self._parents.append(len(self._parents))
         return self._parents[-1]
 
     def join(self, first: int, second: int) -> None:
-        """Their channels are the same from now on."""
+        """Make two groups one: their channels are the same from now on."""
         self._parents[self.root(second)] = self.root(first)
 
     def fix(self, channels: Iterable[Segment]) -> None:
-        """Forbid that any of these is removed."""
+        """Forbid that any of these channels is removed."""
         self.fixed |= {segment.group for segment in channels}
 
     def is_fixed(self, group: int) -> bool:
-        """Whether it, or one that it was joined with, must stay whole."""
+        """Tell whether the group, or one that it was joined with, must stay whole."""
         return self.root(group) in {self.root(other) for other in self.fixed}
 
 
 def couple(module: nn.Module, size: tuple[int, int]) -> Coupling:
-    """Follow the channels.
+    """Find which channels of a network belong together.
 
     Args:
         size: (height, width) of the input.
@@ -114,7 +115,7 @@ def couple(module: nn.Module, size: tuple[int, int]) -> Coupling:
         traced = fx.symbolic_trace(module)
         with torch.no_grad():
             ShapeProp(traced).propagate(torch.zeros(1, 3, *size))
-    except Exception as error:  # tracing runs the network's code, which may do anything
+    except Exception as error:  # tracing runs the network's code, which may raise anything
         raise Inapplicable(f"its code cannot be traced: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     return _Follower(module, traced.graph).follow()
 
@@ -188,7 +189,7 @@ class _Follower:
 
     def _joined(self, node: fx.Node) -> Channels:
         sources = node.all_input_nodes
-        if len(sources) == 1:  # the other is a number
+        if len(sources) == 1:  # the other operand is a number
             return self._channels[sources[0]]
         first, second = (self._channels[source] for source in sources)
         if [(s.size, s.repeat) for s in first] != [(s.size, s.repeat) for s in second] or len(sources) != 2:
@@ -198,7 +199,7 @@ class _Follower:
         return first
 
     def _unknown(self, node: fx.Node) -> Channels:
-        """All that goes in and comes out stays as it is."""
+        """Fix the channels of all inputs and of the output, as the operation is unknown."""
         for source in node.all_input_nodes:
             self._found.fix(self._channels[source])
         shape = _shape(node)
@@ -218,16 +219,17 @@ def _flattened(channels: Channels, source: fx.Node) -> Channels:
 
 
 def _keeps_channels(node: fx.Node) -> bool:
-    """Whether a mean is taken over pixels only."""
+    """Tell whether a mean is taken over pixels only."""
     over: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     return isinstance(over, (tuple, list)) and sorted(over) in ([2, 3], [-2, -1])
 
 
 def kept_inputs(channels: Channels, coupling: Coupling, kept: dict[int, Tensor]) -> Tensor:
-    """int64: positions in a layer's input that are left.
+    """Return the positions in a layer's input that are left, int64.
 
     Args:
-        kept: by group, int64, the channels that are left; groups that are not in it stay whole.
+        channels: the layer's input.
+        kept: for each group, the channels that are left, int64; groups that are not listed stay whole.
     """
     parts, start = [], 0
     for segment in channels:

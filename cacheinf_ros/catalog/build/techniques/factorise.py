@@ -1,10 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Factorisation: a layer as the product of two smaller ones of rank k, the best such by the singular values.
+"""Factorisation: replaces a layer by the best product of two smaller ones of rank k, by singular values.
 
 MCDNN section 5.1 takes k from n/2 to n/8 for n outputs. A dense layer [m -> n] becomes [m -> k] and [k -> n], a 1 x 1
 convolution likewise; a kernel of h x w becomes k kernels of h x 1 and then n of 1 x w (Jaderberg et al., "Speeding up
 Convolutional Neural Networks with Low Rank Expansions", 2014, scheme 2). Layers that make the network's outputs stay
-whole: of n classes or coordinates, fewer than n say too little.
+whole: n classes or coordinates need rank n.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from cacheinf_ros.catalog.build.techniques.probe import output_layers
 
 
 def factorise(module: nn.Module, rank_share: float, size: tuple[int, int]) -> nn.Module:
-    """A copy in which each layer is factorised that has fewer weights so, those of the network's outputs aside.
+    """Return a copy in which each layer is factorised that gets fewer weights so, except output layers.
 
     Args:
         rank_share: k over the number of the layer's outputs.
         size: (height, width) of the input.
 
     Raises:
-        Inapplicable: there is no such layer.
+        Inapplicable: no layer can be factorised with fewer weights.
     """
     changed = copy.deepcopy(module)
     last = output_layers(module, torch.zeros(1, 3, *size))
@@ -48,7 +48,7 @@ def factorise(module: nn.Module, rank_share: float, size: tuple[int, int]) -> nn
 
 
 def full_rank(layer: nn.Conv2d | nn.Linear) -> int:
-    """The rank at which the product is the layer itself."""
+    """Return the rank at which the product equals the layer."""
     if isinstance(layer, nn.Linear):
         return min(layer.weight.shape)
     outputs, inputs, height, width = layer.weight.shape
@@ -56,7 +56,7 @@ def full_rank(layer: nn.Conv2d | nn.Linear) -> int:
 
 
 def factorised_linear(layer: nn.Linear, rank: int) -> nn.Sequential:
-    """[m -> k], [k -> n] with the layer's bias: W = B A."""
+    """Factorise a dense layer: [m -> k], then [k -> n] with the layer's bias; W = B A."""
     last, first = _product(layer.weight, rank)
     return _chained(
         nn.Linear(layer.in_features, rank, bias=False), first,
@@ -65,10 +65,10 @@ def factorised_linear(layer: nn.Linear, rank: int) -> nn.Sequential:
 
 
 def factorised_convolution(layer: nn.Conv2d, rank: int) -> nn.Sequential:
-    """k kernels of h x 1, then n of 1 x w with the layer's bias.
+    """Factorise a convolution: k kernels of h x 1, then n of 1 x w with the layer's bias.
 
-    W[n, c, y, x] = sum over k of H[n, k, x] V[k, c, y]. The rows of zeros around the image go with the first, the
-    columns with the second: of zero columns the first makes zero columns, as it has no bias.
+    W[n, c, y, x] = sum over k of H[n, k, x] V[k, c, y]. The first convolution pads rows, the second columns: without a
+    bias the first would only turn columns of zeros into columns of zeros.
     """
     outputs, inputs, height, width = layer.weight.shape
     matrix = layer.weight.permute(0, 3, 1, 2).reshape(outputs * width, inputs * height)
@@ -84,7 +84,7 @@ def factorised_convolution(layer: nn.Conv2d, rank: int) -> nn.Sequential:
 
 
 def _can_be(layer: nn.Module) -> bool:
-    """Subclasses are left alone: who has written them may read their weights."""
+    """Tell whether a layer can be factorised; subclasses cannot, as their code may read their weights."""
     if type(layer) is nn.Conv2d:
         return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
     return type(layer) is nn.Linear
@@ -96,7 +96,7 @@ def _factorised(layer: nn.Conv2d | nn.Linear, rank: int) -> nn.Sequential:
 
 
 def _product(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """The best approximation of [n, m] by [n, k] [k, m]; singular values are shared out, so that both are as large."""
+    """Return the best approximation of [n, m] by [n, k] [k, m], each with the roots of the singular values."""
     left, values, right = torch.linalg.svd(matrix.detach().double(), full_matrices=False)
     root = values[:rank].sqrt()
     return (left[:, :rank] * root).float(), (root[:, None] * right[:rank]).float()
@@ -114,7 +114,7 @@ def _chained(
 
 
 def _weights(module: nn.Module) -> int:
-    """Biases aside."""
+    """Count the weights, without biases."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.ndim > 1)
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A layer removed (MCDNN section 5.1): modules whose output has the shape of their input are left out."""
+"""Removal of layers (MCDNN section 5.1): modules whose output has the shape of their input are left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAYERS = (nn.Conv2d, nn.Linear)
 
 
 def removable(module: nn.Module, image: Tensor) -> tuple[str, ...]:
-    """Names of the modules with layers in them that keep their input's shape.
+    """Return the names of modules that contain layers and keep the shape of their input.
 
     Args:
         image: float32 [1, 3, height, width].
@@ -35,10 +35,10 @@ def removable(module: nn.Module, image: Tensor) -> tuple[str, ...]:
 
 
 def least_missed(module: nn.Module, count: int, images: Sequence[Tensor]) -> tuple[str, ...]:
-    """The names of so many layers, chosen one after the other: the one that changes the outputs least for its weights.
+    """Choose so many layers to remove, one by one: always the one that changes outputs least for its weights.
 
     Raises:
-        Inapplicable: there are too few.
+        Inapplicable: there are too few removable layers.
     """
     chosen: list[str] = []
     for _ in range(count):
@@ -52,10 +52,10 @@ def least_missed(module: nn.Module, count: int, images: Sequence[Tensor]) -> tup
 
 
 def remove(module: nn.Module, names: Sequence[str]) -> nn.Module:
-    """A copy without these modules.
+    """Return a copy without these modules.
 
     Raises:
-        Inapplicable: there is no module of such a name.
+        Inapplicable: there is no module of that name.
     """
     changed = copy.deepcopy(module)
     for name in names:
@@ -75,7 +75,7 @@ def _noting(name: str, found: list[str]) -> object:
 
 
 def _loss(module: nn.Module, name: str, images: Sequence[Tensor], before: Sequence[Sequence[Tensor]]) -> float:
-    """Squared change of the outputs over their squares, per weight that is saved."""
+    """Return the squared change of the outputs over their squares, per weight that is saved."""
     changed = remove(module, [name])
     error = size = 0.0
     for image, exact in zip(images, before, strict=True):

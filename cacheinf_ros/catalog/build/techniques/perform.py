@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Does to a network what a recipe says."""
+"""Applies to a network the changes that a recipe lists."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from cacheinf_ros.catalog.build.techniques.stride import larger_stride
 
 
 def planned(module: nn.Module, technique: Technique, strength: float, images: Sequence[Tensor]) -> Change:
-    """The change, with what must be chosen for this network.
+    """Return the change at this strength, with what must be chosen for this network.
 
     Args:
-        images: float32 [1, 3, height, width] each; layers are left out that matter least to them.
+        images: float32 [1, 3, height, width] each; by these the layers that matter least are chosen.
 
     Raises:
-        Inapplicable: see the techniques.
+        Inapplicable: see :func:`least_missed`.
     """
     layers = least_missed(module, int(strength), images) if technique is Technique.FEWER_LAYERS else ()
     return Change(technique=technique, strength=strength, layers=layers)
 
 
 def perform(module: nn.Module, changes: Sequence[Change], size: tuple[int, int]) -> nn.Module:
-    """A changed copy of a network, in mode eval; the architecture depends on the changes and the original's alone.
+    """Return a changed copy in mode eval; its architecture depends only on the changes and the original's.
 
     Args:
         size: (height, width) of the input.
 
     Raises:
-        Inapplicable: a change does nothing to it.
+        Inapplicable: a change has no effect on the network.
     """
     for change in changes:
         module = _changed(module, change, size).eval()

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a network returns, as a list, whatever it returns."""
+"""The outputs of a network as a list, however it returns them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cacheinf_ros.errors import CatalogError
 
 
 def as_tensors(output: object) -> list[Tensor]:
-    """A tensor, a tuple of them, or a dictionary, in order.
+    """Return a list of tensors from a tensor, a tuple of them, or a dictionary, in order.
 
     Raises:
-        CatalogError: it is none of these.
+        CatalogError: the output is none of these.
     """
     if isinstance(output, Tensor):
         return [output]
@@ -32,12 +32,12 @@ def outputs_of(module: nn.Module, image: Tensor) -> list[Tensor]:
 
 
 def shapes_of(module: nn.Module, image: Tensor) -> list[tuple[int, ...]]:
-    """The shapes of a network's outputs."""
+    """Return the shapes of a network's outputs."""
     return [tuple(value.shape) for value in outputs_of(module, image)]
 
 
 def output_layers(module: nn.Module, image: Tensor) -> frozenset[str]:
-    """Names of the modules without parts whose results are among the network's outputs, as they are."""
+    """Return the names of leaf modules whose results are outputs of the network, unchanged."""
     made: list[tuple[str, object]] = []
     leaves = [(name, part) for name, part in module.named_modules() if not list(part.children())]
     hooks = [

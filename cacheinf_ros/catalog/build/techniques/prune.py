@@ -1,6 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Fewer kernels and smaller dense layers (MCDNN section 5.1): the outputs with the least weights go, and with them the
-inputs of all that reads them (Li et al., "Pruning Filters for Efficient ConvNets", 2017, section 3.1).
+"""Fewer kernels and smaller dense layers (MCDNN section 5.1).
+
+The outputs with the smallest weights are removed, and with them the inputs of all layers that read them (Li et al.,
+"Pruning Filters for Efficient ConvNets", 2017, section 3.1).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Kind = type[nn.Conv2d] | type[nn.Linear]
 
 
 def prune(module: nn.Module, kind: Kind, share: float, size: tuple[int, int]) -> nn.Module:
-    """A copy in which layers of a kind have only a share of their outputs; at least one each.
+    """Return a copy in which layers of a kind keep only a share of their outputs, at least one each.
 
     Groups of layers whose outputs are added are pruned together; the network's own outputs stay.
 
@@ -42,7 +44,7 @@ def prune(module: nn.Module, kind: Kind, share: float, size: tuple[int, int]) ->
 
 
 def _chosen(module: nn.Module, coupling: Coupling, kind: Kind, share: float) -> dict[int, Tensor]:
-    """By group, int64: the channels that are left, in their order."""
+    """Return the channels that are left of each group, int64, in their order."""
     makers: dict[int, list[nn.Module]] = defaultdict(list)
     for name, group in coupling.made.items():
         makers[coupling.root(group)].append(module.get_submodule(name))
@@ -59,21 +61,21 @@ def _chosen(module: nn.Module, coupling: Coupling, kind: Kind, share: float) -> 
 
 
 def _scores(layer: nn.Module) -> Tensor:
-    """[outputs]: sum of the absolute weights of each, relative to the layer's mean."""
+    """Return the sum of absolute weights of each output, [outputs], relative to the layer's mean."""
     assert isinstance(layer, (nn.Conv2d, nn.Linear))
     sums = layer.weight.detach().abs().flatten(1).sum(1)
     return sums / sums.mean().clamp(min=torch.finfo(torch.float32).tiny)
 
 
 def _reduce(layer: nn.Module, inputs: Tensor, outputs: Tensor | None) -> None:
-    """Leave a layer, or a normalisation, only these inputs, and these outputs; None: all."""
+    """Reduce a layer, or a normalisation, to these inputs and outputs; None: all outputs."""
     if isinstance(layer, (nn.BatchNorm2d, nn.BatchNorm1d)):
         layer.num_features = len(inputs)
         for name in ("weight", "bias", "running_mean", "running_var"):
             _select(layer, name, inputs, 0)
         return
     assert isinstance(layer, (nn.Conv2d, nn.Linear))
-    if isinstance(layer, nn.Conv2d) and layer.groups > 1:  # one filter per channel: what goes in comes out
+    if isinstance(layer, nn.Conv2d) and layer.groups > 1:  # depthwise: each input channel is an output channel
         layer.groups = layer.in_channels = layer.out_channels = len(inputs)
         outputs = inputs
     else:

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Reduced bit width of stored weights (MCDNN section 5.1): 32, 16 or 8 bits.
 
-What it saves is the file, and what loading it takes. In float32 a loaded variant needs as much memory and time as with
-32 bits; in int8 (:attr:`.Recipe.int8`) the engine computes with these very weights. Biases and what belongs to
+This makes the file smaller and loading faster. Computed in float32, a loaded variant needs as much memory and time as
+with 32 bits; in int8 (:attr:`.Recipe.int8`) the engine computes with these very weights. Biases and the parameters of
 normalisation stay in 32 bits: they are small.
 """
 
@@ -16,19 +16,19 @@ from torch import Tensor
 from cacheinf_ros.catalog.build.techniques.change import BITS
 from cacheinf_ros.errors import CatalogError
 
-_SCALE = ".scale"  # behind the name of a weight: its scales
+_SCALE = ".scale"  # suffix of a weight's name that names its scales
 _LARGEST = 127
 State = dict[str, Tensor]
 
 
 def pack(state: Mapping[str, Tensor], bits: int) -> State:
-    """A network's weights as they are stored; nothing of it shares memory with the network.
+    """Return a network's weights as they are stored; they share no memory with the network.
 
-    Weights of two and more dimensions become float16, or int8 with float32 scales [outputs] under ``name.scale``: of
-    each output channel, symmetric, the largest weight is 127.
+    Weights of two and more dimensions become float16, or int8 with float32 scales [outputs] under ``name.scale``:
+    symmetric, so that the largest weight of each output channel becomes 127.
 
     Raises:
-        CatalogError: there is no such width, or a weight does not fit it.
+        CatalogError: the width is not supported, or a weight does not fit it.
     """
     if bits not in BITS:
         raise CatalogError(f"weights of {bits} bits: choose from {', '.join(map(str, BITS))}")
@@ -48,7 +48,7 @@ def pack(state: Mapping[str, Tensor], bits: int) -> State:
 
 
 def unpack(packed: Mapping[str, Tensor]) -> State:
-    """What :func:`pack` has stored, as float32; the same bits every time."""
+    """Return as float32 the weights that :func:`pack` has stored; the same bits every time."""
     state: State = {}
     for name, value in packed.items():
         scale = packed.get(name + _SCALE)
@@ -62,7 +62,7 @@ def unpack(packed: Mapping[str, Tensor]) -> State:
 
 
 def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """float32 [outputs, ...] -> int8 of the same shape and float32 [outputs], what one step stands for."""
+    """Quantise float32 [outputs, ...] to int8 of the same shape, with float32 [outputs] step sizes."""
     largest = weight.flatten(1).abs().amax(1)
     scale = torch.where(largest > 0, largest / _LARGEST, torch.ones_like(largest))
     steps = (weight / scale.view(-1, *[1] * (weight.ndim - 1))).round()
@@ -70,7 +70,7 @@ def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def packed_bytes(packed: Mapping[str, Tensor]) -> int:
-    """Bytes of all values; the file has a header besides."""
+    """Return the bytes of all values, without the file's header."""
     return sum(value.numel() * value.element_size() for value in packed.values())
 
 

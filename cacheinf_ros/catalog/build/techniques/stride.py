@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A larger stride (MCDNN section 5.1): the first convolution takes larger steps, and all behind it works on less.
+"""A larger stride (MCDNN section 5.1): the first convolution gets a larger stride, so that later layers compute less.
 
-Where the outputs would change their shape, as a detector's do, a later layer takes smaller steps for it.
+Where the outputs would change their shape, as a detector's do, a later layer gets a smaller stride in return.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _Window = nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d
 
 
 def larger_stride(module: nn.Module, factor: int, size: tuple[int, int]) -> nn.Module:
-    """A copy whose first convolution has ``factor`` times the stride, with outputs of the same shapes.
+    """Return a copy whose first convolution has ``factor`` times the stride, with outputs of the same shapes.
 
     Args:
         size: (height, width) of the input.
 
     Raises:
-        Inapplicable: there is no convolution, or no such copy.
+        Inapplicable: there is no convolution, or no copy whose outputs keep their shapes.
     """
     image = torch.zeros(1, 3, *size)
     expected = shapes_of(module, image)
