@@ -20,7 +20,7 @@ from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.decisions import SoftBoxes
 from cacheinf_ros.graph import Model, graph_hash
 
-_FORMAT = 1
+_FORMAT = 2
 _BOXES = ("boxes", "classes", "weights")
 
 

@@ -32,17 +32,20 @@ class OwnWay:
     Attributes:
         notes: the texts that diagnostics would show, by name.
         trace: how the last frame was answered.
-        reads_decisions: whether its time includes reading what outputs decide, such as decoding boxes.
+        has_decoded: whether the time of the last answer includes decoding its outputs.
     """
 
     def __init__(self, model: Model, settings: OwnSettings) -> None:
         """Compile the model; in bounded mode, wait until its dense engines are prepared, which takes seconds."""
         self.notes: dict[str, str] = {}
         self.trace = FrameTrace(mode="")
-        self.reads_decisions = settings.config.mode is Mode.BOUNDED
+        self.has_decoded = False
         self._config = settings.config
         self._engine = Engine(model, settings.config)
-        self._matching = MatchingStream(usable(settings.matching, self._config.mode))
+        matching = settings.matching
+        if not matching.dense_ms:
+            matching = matching.changed(dense_ms=self._engine.cost.dense_ms)
+        self._matching = MatchingStream(usable(matching, self._config.mode))
         self._promised: PromisedAnswers | None = None
         if self._config.mode is Mode.BOUNDED:
             self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)
@@ -82,6 +85,7 @@ class OwnWay:
             self._matching.reset("nobody wants maps")
             self._engine.reset()
         result = promised.run(shot.image, cache_map, matching_ms)
+        self.has_decoded = promised.decoded is not None
         if cache_map is not None and not result.cached:  # else the next map would lead from an uncached frame
             self._matching.reset("the engine did not compute the frame")
             self._engine.reset()
@@ -91,11 +95,12 @@ class OwnWay:
 
 def _trace(result: EngineResult, cache_map: CacheMap | None, matching_ms: float, **promise: Any) -> FrameTrace:
     """Make the trace of a computed frame; ``promise``: the fields ``asked`` and ``measured``."""
+    reuse_ratio = 0.0 if result.refreshed else result.reuse_ratio
     return FrameTrace(
         mode=result.mode.value,
         stage_ms={**({"match": matching_ms} if cache_map is not None else {}), **result.stage_ms},
-        reuse_ratio=result.reuse_ratio,
+        reuse_ratio=reuse_ratio,
         active_share=result.active_share,
-        cache_map=cache_map if result.reuse_ratio else None,
+        cache_map=cache_map if reuse_ratio else None,
         **promise,
     )

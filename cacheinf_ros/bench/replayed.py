@@ -15,6 +15,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
+import torch
 
 from cacheinf_ros.bench.alternatives import DenseRun
 from cacheinf_ros.bench.contenders import AnyContender, Contender
@@ -26,7 +27,7 @@ from cacheinf_ros.bench.stream import dense_engines
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.bench.trace import FrameTrace, Still
-from cacheinf_ros.engine import EngineConfig, Preprocessor
+from cacheinf_ros.engine import EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
@@ -49,11 +50,13 @@ class ReplayComparison:
         config: configuration of the node's engine.
         contenders: the dense engines; of those in float32 only the fastest is used.
         readings: readings of the machine's energy while the nodes ran; ignored where one has no joules.
+        fps: rate at which the recording was played, frames per second; 0: its own.
     """
 
     config: EngineConfig
     contenders: Sequence[Contender]
     readings: Sequence[Reading]
+    fps: float = 0.0
 
 
 def compare_replay(
@@ -73,6 +76,7 @@ def compare_replay(
         SourceError: fewer than two frames have an answer that can be compared.
     """
     threads = comparison.config.threads
+    torch.set_num_threads(threads)
     images = _sample(source, played.published)
     dense = dense_engines(model, comparison.contenders, threads, images)
     reading = _Reading(model, dense, images)
@@ -106,7 +110,7 @@ def compare_replay(
             "size": "x".join(map(str, model.input_size)),
             "frames": len(answers),
             "threads": threads,
-            "fps": source.fps,
+            "fps": comparison.fps or source.fps,
             "best_dense_fp32": reading.exact.value,
             "loss": losses.loss(NODES),
         },
@@ -129,6 +133,7 @@ class _Reading:
 
     def __init__(self, model: Model, dense: Mapping[AnyContender, Dense], images: Sequence[Image]) -> None:
         self._names = [name for name, _ in model.graph.outputs]
+        self._card = model.card
         self._preprocessor = Preprocessor(model.card)
         self._size = (images[0].shape[0], images[0].shape[1])
         blank = self._preprocessor.input(images[0])
@@ -145,9 +150,15 @@ class _Reading:
         )
 
     def decide(self, run: Dense, image: Image) -> tuple[Any, float]:
-        """Return what a dense engine decides on a frame, and the milliseconds of preparing and computing."""
-        outputs, took_ms = measured(lambda: run(self._preprocessor.input(image)))
-        return _seen(self.task.read(dict(zip(self._names, outputs, strict=True)), self._size)), took_ms
+        """Return what a dense engine decides on a frame, and the milliseconds until it has decoded it, as nodes do."""
+
+        def answer() -> dict[str, Any]:
+            outputs = dict(zip(self._names, run(self._preprocessor.input(image)), strict=True))
+            decode(outputs, self._card, self._size)
+            return outputs
+
+        outputs, took_ms = measured(answer)
+        return _seen(self.task.read(outputs, self._size)), took_ms
 
     def answers(self, source: Source, played: Played) -> list[NodeAnswer]:
         """Return the answers of the nodes, in the order of the frames."""
@@ -186,13 +197,15 @@ def _traces(played: Played, answers: Sequence[NodeAnswer], readings: Sequence[Re
     for answer, used in zip(answers, joules, strict=True):
         result, link = results[answer.stamp_ns], played.links.get(answer.stamp_ns)
         promise = played.promises.get(answer.stamp_ns)
+        # where everything was computed, nothing was reused, whatever the map said
+        reuse_ratio = result.reuse_ratio if result.active_share < 1 else 0.0
         found.append(
             FrameTrace(
                 mode=result.mode,
                 stage_ms=result.stage_ms,
-                reuse_ratio=result.reuse_ratio,
+                reuse_ratio=reuse_ratio,
                 active_share=result.active_share,
-                cache_map=None if link is None or answer.held else link.cache_map,
+                cache_map=None if link is None or answer.held or not reuse_ratio else link.cache_map,
                 asked=None if promise is None else _known(promise.asked),
                 measured=None if promise is None else _known(promise.measured),
                 joules=used,

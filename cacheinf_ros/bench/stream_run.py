@@ -55,13 +55,14 @@ class StreamRun:
         """Tell for each frame whether its answer is that to an earlier one."""
         return self.held[name] if name in self.held else [took is None for took in self.took_ms[name]]
 
-    def held_share(self, name: str) -> float:
-        """Return the share of the frames whose answer is that to an earlier one."""
-        return float(np.mean(self.is_held(name)))
+    def held_share(self, name: str, first: int = 0) -> float:
+        """Return the share of the frames, from ``first`` on, whose answer is that to an earlier one."""
+        return float(np.mean(self.is_held(name)[first:]))
 
-    def loss(self, name: str) -> Loss:
-        """Return how much less often a way is right than dense execution."""
-        return Loss.of(self.losses.score(name), self.losses.score(DENSE))
+    def loss(self, name: str, first: int = 0) -> Loss:
+        """Return how much less often a way is right than dense execution, on the frames from ``first`` on."""
+        ours, dense = (sum(self._scores(way)[first:], Score()) for way in (name, DENSE))
+        return Loss.of(ours, dense)
 
     def frame_losses(self, name: str) -> list[float]:
         """Return the loss on each frame alone, -1 to 1; negative where dense execution is right less often."""

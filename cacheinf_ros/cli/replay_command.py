@@ -18,7 +18,7 @@ from rich.table import Table
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
-from cacheinf_ros.errors import SourceError
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.sources import open_source
@@ -156,6 +156,7 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
         config=EngineConfig(mode=options.mode, threads=options.threads),
         contenders=[each for each in ENGINES if each.precision in wanted],
         readings=readings,
+        fps=options.rate or 0.0,
     )
     model = load_model(
         options.model, weights=Path(options.weights) if options.weights else None, input_size=parse_size(options.size)
@@ -169,7 +170,7 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
 
         try:
             run = compare_replay(model, open_source(options.source), played, comparison, show)
-        except SourceError as error:
+        except CacheinfError as error:  # the results are there, and are told about without the page
             console.print(f"no page: {error}", highlight=False)
             return
     settings = {name: str(getattr(options, name)) for name in _SETTINGS if getattr(options, name) != ""}
@@ -184,13 +185,13 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
 def _figures(played: Played) -> dict[str, Any]:
     from cacheinf_ros.bench import summary
 
-    results = played.results
+    results = [result for result in played.results if not result.error]
     return {
         "frames": played.published,
         "accepted": played.accepted,
         "dropped": played.dropped,
-        "results": len(results),
-        "errors": sum(bool(result.error) for result in results),
+        "results": len(played.results),
+        "errors": len(played.results) - len(results),
         "modes": {mode: sum(r.mode == mode for r in results) for mode in sorted({r.mode for r in results})},
         "reuse_ratio": {"mean": float(np.mean([r.reuse_ratio for r in results])) if results else 0.0},
         "active_flops": {"mean": float(np.mean([r.active_share for r in results])) if results else 0.0},

@@ -95,6 +95,11 @@ class EnergyAccount:
             self._modelled_j += self._model.joules(frame_ms, spent.compute_ms, spent.transmit_ms, spent.receive_ms)
             self._ended_s = now_s
 
+    def add_work(self, compute_ms: float) -> None:
+        """Take note of work between frames, which the frames are charged for."""
+        with self._lock:
+            self._modelled_j += self._model.joules(0.0, compute_ms, 0.0, 0.0)
+
     def settle(self, now_s: float) -> FrameEnergy | None:
         """Read the meter, and return what each of the frames since the last time has cost; None: there were none.
 

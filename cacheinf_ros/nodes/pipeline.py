@@ -165,6 +165,8 @@ class Pipeline:
             outcome = Outcome.LOST
             result, decoded, outcome = self._compute(arrival, prepared)
         if failure:
+            if outcome is Outcome.LOST:
+                self._runner.reset()  # nobody knows how far the frame came
             result = self._message(arrival, self._runner.failed(failure.reason))
         with guarded(f"what follows frame {arrival.stamp_ns}") as failure:
             self._results.publish(result)
@@ -202,8 +204,10 @@ class Pipeline:
 
     def rest(self) -> None:
         """Use the time in which no frame waits for an audit of the promised loss, if one is due."""
+        started = time.perf_counter()
         with guarded("audit of the promise") as failure:
             self._runner.audit_if_due(idle=True)
+        self._energy.add_work(1e3 * (time.perf_counter() - started))
         if failure:
             self._dropped(failure.reason)
 

@@ -49,6 +49,7 @@ class PromisedAnswers:
         trial: the engine's trial: whether it computes frames between bursts. There is one for the engine alone and one
             for it with a server: the findings of each stay while the other is in use.
         decoded: the decoded answer to the last computed frame, where judging has decoded it already; else None.
+        decoding_ms: how long that took, in milliseconds; 0 where it was not decoded.
     """
 
     def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
@@ -61,9 +62,11 @@ class PromisedAnswers:
         self.trial = self._trials[False]
         self._judged = {False: 0, True: 0}  # number of the burst at which each trial was judged
         self.decoded: Decoded | None = None
+        self.decoding_ms = 0.0
         self._model = model
         self._engine = engine
         self._max_loss = config.max_loss
+        self._quality = (config.max_error, config.max_missed)
         self._note = note
         self._selection = Selection()
         self._task: Task[Any] | None = None
@@ -84,7 +87,8 @@ class PromisedAnswers:
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are of any use for the next frame."""
-        in_burst = self._holder is None or self._holder.wants_dense
+        holder = self._holder  # read once: the thread that matches asks, too
+        in_burst = holder is None or holder.wants_dense
         by_engine = self.trial.way is Way.CACHED or (in_burst and self.trial.is_on)
         return self._max_loss > 0 and self.trial.reuses and by_engine
 
@@ -103,6 +107,13 @@ class PromisedAnswers:
         if config.max_loss < self._max_loss:
             for trial in self._trials.values():
                 trial.distrust()
+            if self._holder is not None:
+                self._holder.look_soon()
+        if (config.max_error, config.max_missed) != self._quality:  # the engine holds back more, or less, from now on
+            self._quality = (config.max_error, config.max_missed)
+            for trial in self._trials.values():
+                trial.distrust()
+                trial.start_anew()
             if self._holder is not None:
                 self._holder.look_soon()
         self._max_loss = config.max_loss
@@ -178,7 +189,7 @@ class PromisedAnswers:
             matching_ms: how long matching took.
             peer: the server that may compute a part of the frame; None: there is none.
         """
-        self.decoded = None
+        self.decoded, self.decoding_ms = None, 0.0
         if self._holder is None or self._task is None:
             return self._engine.run(image, None, peer)
         if self._max_loss <= 0:
@@ -283,8 +294,10 @@ class PromisedAnswers:
             return self._unpublished_reader(image)
 
         def read(answer: EngineResult) -> Any:
+            started = time.perf_counter()
             decoded = task.decoded(answer.outputs, size, answer.motion)
             self.decoded = task.reported(decoded)
+            self.decoding_ms = 1e3 * (time.perf_counter() - started)
             return task.of_boxes(decoded.boxes)
 
         return read

@@ -123,6 +123,8 @@ class Runner:
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are of any use for the next frame."""
+        if self._config.mode is Mode.DENSE:
+            return False
         return self.promised is None or self._config.mode is not Mode.BOUNDED or self.promised.wants_maps
 
     def infer(
@@ -153,7 +155,9 @@ class Runner:
     ) -> FrameResult:
         if self.promised is None:
             self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        started = time.perf_counter()
         self._finish()
+        finished_ms = 1e3 * (time.perf_counter() - started)  # where no time was left for that after the last answer
         promised = self.promised
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
@@ -164,13 +168,24 @@ class Runner:
         if promised.trial.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
-        if promised.stands(image) and self._last is not None:
-            looked_ms = 1e3 * (time.perf_counter() - started)
-            stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
+        stands = promised.stands(image)
+        looked = time.perf_counter()
+        looked_ms = 1e3 * (looked - started)
+        if stands and self._last is not None:
+            stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms, "judge": finished_ms}
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, where="local")
             return replace(self._last, mode=HELD, outcome=Outcome.UNTOUCHED, engine=unchanged)
         result = promised.run(image, cache_map, matching_ms, partner)
-        self._last = self._frame_result(result, asked[0], promised.decoded)
+        # the answer also waited for being read, and in bursts for an engine on trial that goes first
+        beside_ms = 1e3 * (time.perf_counter() - looked) - result.total_ms - promised.decoding_ms
+        stages = {
+            **result.stage_ms,
+            "prepare": looked_ms + result.stage_ms.get("prepare", 0.0),
+            "judge": finished_ms + max(0.0, beside_ms),
+        }
+        self._last = self._frame_result(
+            replace(result, stage_ms=stages), asked[0], promised.decoded, promised.decoding_ms
+        )
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
@@ -188,6 +203,9 @@ class Runner:
         if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return
         self._finish()
+        if self._last is not None:  # the audit computes into the maps that these outputs may be views of
+            outputs = {name: value.copy() for name, value in self._last.engine.outputs.items()}
+            self._last = replace(self._last, engine=replace(self._last.engine, outputs=outputs))
         audit = self.engine.bounded.audit()
         if audit is None:
             return
@@ -223,13 +241,22 @@ class Runner:
         return FrameResult.failed(self.name, self._config.mode, error)
 
     def _frame_result(
-        self, result: EngineResult, image_size: tuple[int, int], decoded: Decoded | None = None
+        self,
+        result: EngineResult,
+        image_size: tuple[int, int],
+        decoded: Decoded | None = None,
+        decode_ms: float = 0.0,
     ) -> FrameResult:
-        """Make the result of a frame; ``decoded``: the decoded answer, where it is known already."""
-        started = time.perf_counter()
+        """Make the result of a frame.
+
+        Args:
+            decoded: the decoded answer, where it is known already.
+            decode_ms: how long decoding took in that case, in milliseconds.
+        """
         if decoded is None:
+            started = time.perf_counter()
             decoded = decode(result.outputs, self._model.card, image_size, result.motion, self.selection)
-        decode_ms = 1e3 * (time.perf_counter() - started)
+            decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,
             mode=result.mode.value,

@@ -49,6 +49,16 @@ def test_without_a_meter_frames_are_modelled_from_end_to_end() -> None:
     assert account.settle(3.0) is None and account.latest == modelled(both / 2)
 
 
+def test_work_between_frames_is_charged_to_them() -> None:
+    account = EnergyAccount(MODEL)
+    account.add(0.1, Spent())
+    account.settle(0.1)
+    account.add_work(50.0)
+    account.add(0.2, Spent(compute_ms=20.0))
+    account.add(0.3, Spent(compute_ms=20.0))
+    assert account.settle(0.3) == modelled(4 * 0.1 + 10 * 0.02 + 10 * 0.05 / 2)
+
+
 def test_a_meter_is_divided_by_frames() -> None:
     account = EnergyAccount(MODEL, Scripted(100.0, 106.0, 109.0, 115.0))
     assert account.settle(0.0) is None

@@ -372,6 +372,54 @@ def test_where_less_may_be_lost_the_engine_computes_nothing_until_it_was_tried_a
     runner.close()
 
 
+def test_where_the_engine_may_lose_another_amount_it_is_tried_again(model: Model) -> None:
+    runner, _ = bounded(model)
+    for _ in range(BURST + 1):
+        runner.infer(picture(), None)
+    assert runner.promised is not None
+    for max_error in (0.1, 0.01):
+        runner.promised.trial.way, runner.promised.trial.is_on = Way.CACHED, False
+        runner.configure(EngineConfig(mode=Mode.BOUNDED, threads=1, max_error=max_error))
+        assert runner.promised.trial.way is Way.DENSE and runner.promised.trial.is_on
+    runner.close()
+
+
+def test_all_that_an_answer_waits_for_is_in_its_stages(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking, decoding boxes for the judge, and judging the answer before were once left out of its time."""
+    runner, _ = bounded(model)
+    promised = runner.promised
+    assert promised is not None
+    clock = iter(range(10**6))  # each look at it is one second later
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    computed = runner.infer(picture(), None)
+    assert computed.decoded.boxes is not None and computed.engine.stage_ms["decode"] == promised.decoding_ms == 1e3
+    assert computed.engine.stage_ms["judge"] >= 1e3 and computed.engine.stage_ms["prepare"] >= 1e3
+    monkeypatch.undo()
+    runner.close()
+
+
+def test_an_audit_leaves_the_answer_that_is_held(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs are views of the engine's maps, into which an audit computes."""
+    runner, _ = bounded(model)
+    answer = runner._frame_result(runner.engine.run(picture(), None), (96, 128))
+    runner._last = answer
+    kept = {name: value.copy() for name, value in answer.engine.outputs.items()}
+    mode = runner.engine.bounded
+
+    def audit() -> None:
+        for value in answer.engine.outputs.values():
+            value.fill(-1)
+
+    monkeypatch.setattr(type(mode), "audit_due", property(lambda _: True))
+    monkeypatch.setattr(mode, "audit", audit)
+    assert runner.promised is not None
+    runner.promised.trial.way = Way.CACHED
+    runner.audit_if_due(idle=True)
+    for name, value in runner._last.engine.outputs.items():
+        np.testing.assert_array_equal(value, kept[name])
+    runner.close()
+
+
 def test_a_lower_precision_that_fails_is_given_up(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     exact, is_broken = run_by_torch(model.module), False

@@ -70,14 +70,15 @@ def choices_for(
     """List the ways, the plainest first.
 
     Args:
-        dense_engine: the name of the fastest one in float32.
+        dense_engine: the name of the fastest one in float32, which may be :data:`OFF`.
         lossy: engines of lower precision that were measured.
         own: modes of this package that were measured.
         skips: the skips, each a way: one of so many frames is computed.
         has_server: whether sending frames to a server was measured, too.
     """
     densely = {**_parameters(own[BOUNDED]), "max_loss": 0.0}
-    title = f"every frame, dense, on the fastest engine ({dense_engine})"
+    engine = "this package's own kernels" if dense_engine == OFF else dense_engine
+    title = f"every frame, dense, on the fastest engine ({engine})"
     ways = [Choice(name=DENSE, title=title, kind=Kind.DENSE, parameters=densely)]
     ways += [Choice(name=name, title=f"every frame, dense, {name}", kind=Kind.PRECISION) for name in lossy]
     ways += [

@@ -56,19 +56,21 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
 
 
 def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
-    loss = run.loss(name)
+    asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
+    first = 0 if asked is None else _LEARNING  # the promise is about the frames after it was learnt
+    is_long = len(run.stills) >= 2 * first
+    loss = run.loss(name, first if is_long else 0)
     whole, moving = max(loss.whole, 0.0), max(loss.moving, 0.0)
     right = (
         f"The answers are right {whole:.3f} less often than dense ones ({moving:.3f} where things move)."
         if loss.promise > 0.0005
         else "The answers are right as often as dense ones."
     )
-    asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
     found = [*(_speed(run, name) if asked is None else _speed_when_learnt(run, name)), right]
-    if asked is not None:
+    if asked is not None and is_long:
         kept = "kept" if loss.within(asked) else "broken"
         found.append(f"At most {asked:g} was promised: {kept}.")
-    if held := run.held_share(name):
+    if held := run.held_share(name, first if is_long else 0):
         found.append(f"For {held:.0%} of the frames the last answer still stood, and nothing was computed.")
     missing = played.published - run.report["frames"]
     if missing:
@@ -108,16 +110,16 @@ def _energy_section(run: StreamRun, name: str) -> Section:
     measured = [trace.joules for trace in run.traces[name] if trace.joules is not None]
     period_ms = 1e3 / run.report["fps"]
     rows = [
-        (way, f"{PowerModel().joules(period_ms, min(run.mean_ms(way), period_ms), 0.0, 0.0):.3f}")
-        for way in run.losses.decisions
+        (way, f"{PowerModel().joules(max(period_ms, mean_ms), mean_ms, 0.0, 0.0):.3f}")
+        for way, mean_ms in ((way, run.mean_ms(way)) for way in run.losses.decisions)
     ]
     if measured:
         rows.append((f"{name}, {EnergyKind.MEASURED.value}", f"{float(np.mean(measured)):.3f}"))
     return Section(
         title="Energy",
         paragraphs=[
-            "Joules per frame of the camera, by a model of a small robot's computer (5 W at rest, 10 W more while it "
-            "computes)" + ("." if measured else "; this machine has no meter."),
+            "Joules per frame of the recording, none of which is dropped, by a model of a small robot's computer (5 W "
+            "at rest, 10 W more while it computes)" + ("." if measured else "; this machine has no meter."),
         ],
         heads=("", "J per frame"),
         rows=rows,

@@ -22,7 +22,8 @@ _STAGES = {
     "match": "comparing with what is cached",
     "prepare": "preparing the picture",
     "compute": "computing the network",
-    "decode": "reading the outputs",
+    "judge": "judging answers, as far as these waited for it",
+    "decode": "decoding the outputs",
     "link": "the way to the server and back",
 }
 _MODES = {
@@ -36,8 +37,8 @@ EXPLAINED = (
     "Loss: how much less often a way is right than dense execution; right is what dense answers to nine neighbouring "
     "frames agree on. Negative: it is right more often, as it flickers less. Where things move, 2.5 times as much is "
     "within a promise.",
-    "Times are those of this machine, of one thread of work after another: matching, preparing the picture and "
-    "computing, without what cameras and ROS add.",
+    "Times are those of this machine, of one thread of work after another: matching, preparing the picture, "
+    "computing, and decoding the outputs, without what cameras and ROS add.",
 )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,16 @@ def test_targets_may_have_exponents(text: str, limit: float) -> None:
 def way(mean_ms: float, whole: float, moving: float = 0.0) -> Measured:
     choice = Choice(name="any", title="any", kind=Kind.DENSE, parameters={})
     loss = Loss(whole=whole, moving=moving)
-    return Measured(choice=choice, mean_ms=mean_ms, slowest_ms=2 * mean_ms, loss=loss, held=0.0, watts=5.0)
+    return Measured(
+        choice=choice,
+        mean_ms=mean_ms,
+        slowest_ms=2 * mean_ms,
+        loss=loss,
+        held=0.0,
+        busy_ms=mean_ms,
+        reused=0.0,
+        watts=5.0,
+    )
 
 
 ways = st.lists(st.builds(way, st.floats(0.1, 1e3), st.floats(-0.1, 1.0), st.floats(-0.1, 1.0)), min_size=1, max_size=8)
@@ -91,8 +101,9 @@ def test_the_plainest_of_equals_is_chosen() -> None:
 def caching(name: str, mean_ms: float, slowest_ms: float, whole: float) -> Measured:
     choice = Choice(name=name, title=f"mode {name}", kind=Kind.CACHING, parameters={})
     return Measured(
-        choice=choice, mean_ms=mean_ms, slowest_ms=slowest_ms, loss=Loss(whole=whole, moving=whole), held=0.0, watts=5.0
-    )
+        choice=choice, mean_ms=mean_ms, slowest_ms=slowest_ms, loss=Loss(whole=whole, moving=whole), held=0.0,
+        busy_ms=mean_ms, reused=0.5, watts=5.0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -117,8 +128,9 @@ def caching(name: str, mean_ms: float, slowest_ms: float, whole: float) -> Measu
 def test_why_caching_is_not_worth_it_is_told(target: str, others: list[Measured], reason: str) -> None:
     choice = Choice(name="dense", title="dense", kind=Kind.DENSE, parameters={})
     dense = Measured(
-        choice=choice, mean_ms=40.0, slowest_ms=42.0, loss=Loss(whole=0.0, moving=0.0), held=0.0, watts=15.0
-    )
+        choice=choice, mean_ms=40.0, slowest_ms=42.0, loss=Loss(whole=0.0, moving=0.0), held=0.0, busy_ms=40.0,
+        reused=0.0, watts=15.0,
+    )  # fmt: skip
     advice = choose([dense, *others], Target.parse(target), decisions=100.0)
     assert advice.chosen is dense and not advice.caching_pays
     assert f"Caching is not worth it here: {reason}" in advice.verdict
@@ -132,6 +144,8 @@ def test_of_skipping_is_told_what_drops_frames_and_what_turns_it_off() -> None:
             slowest_ms=40.0,
             loss=Loss(whole=0.0, moving=0.0),
             held=0.0,
+            busy_ms=mean_ms,
+            reused=0.0,
             watts=15.0,
         )
         for kind, mean_ms in ((Kind.DENSE, 40.0), (Kind.SKIPPING, 20.0))
@@ -154,9 +168,22 @@ def test_watts_count_what_is_done_behind_answers() -> None:
         traces={"hidden": [FrameTrace(mode="dense", busy_ms=30.0)] * 2},
     )  # fmt: skip
     dense, hidden = advise(run, choices, Target(), PowerModel()).ways
+    assert hidden.meets(Target.parse("33fps")) and not hidden.meets(Target.parse("34fps")), "30 ms of work a frame"
     # joules of 50 ms with 30 and with 10 ms of work, over 50 ms
     assert hidden.watts == pytest.approx(20 * PowerModel().joules(50.0, 30.0, 0.0, 0.0))
     assert dense.watts == pytest.approx(20 * PowerModel().joules(50.0, 10.0, 0.0, 0.0))
+
+
+def test_a_mode_that_reused_nothing_owes_its_speed_to_no_cache() -> None:
+    dense = way(40.0, 0.0)
+    bounded = replace(caching("bounded", 20.0, 25.0, 0.0), reused=0.001)
+    advice = choose([replace(dense, choice=replace(dense.choice, name="dense")), bounded], Target(), decisions=100.0)
+    assert advice.chosen is bounded and not advice.caching_pays
+    assert "Caching saves nothing here" in advice.verdict[1] and "lowest precision" in advice.verdict[1]
+    reusing = replace(bounded, reused=0.4)
+    assert choose(
+        [replace(dense, choice=replace(dense.choice, name="dense")), reusing], Target(), decisions=1.0
+    ).caching_pays
 
 
 def plain(value: Any) -> Any:
