@@ -18,7 +18,7 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import Engine, Outdated, Partition, Side
-from cacheinf_ros.errors import LinkError
+from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.gateway import Cluster, FleetGateway
 from cacheinf_ros.fleet.host import HostSetting, SessionHost
 from cacheinf_ros.fleet.ledger import FleetLedger
@@ -26,6 +26,7 @@ from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.relay import RelaySession
 from cacheinf_ros.fleet.shared_weights import ModelContent
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
 from cacheinf_ros.graph import Model, load_model
@@ -57,6 +58,8 @@ class OneProcess:
     def __init__(self, machines: int, rules: FleetRules | None = None) -> None:
         self.ledger = FleetLedger(rules or FleetRules())
         self.hosts: dict[str, tuple[str, SessionHost | None]] = {}  # None while it starts
+        self.started: list[Place] = []
+        self._failures: dict[str, str] = {}  # why processes could not start
         self._stores: defaultdict[str, InMemory] = defaultdict(InMemory)  # by machine
         self.shown: Mapping[str, float] = {}
         self._lock = threading.RLock()
@@ -77,17 +80,26 @@ class OneProcess:
         with self._lock:
             self.ledger.host_died(host, time.monotonic())
 
+    def end_host(self, host: str, failure: str = "") -> None:
+        with self._lock:
+            self.ledger.end_host(host, time.monotonic(), failure)
+
     def leave(self, session: str, gateway: str) -> None:
         with self._lock:
             self.ledger.leave(session, gateway)
 
     def start(self, place: Place, setting: HostSetting) -> None:
         with self._lock:
+            self.started.append(place)
             self.hosts[place.host] = place.machine, None
         threading.Thread(target=self._make, args=(place, setting), daemon=True).start()
 
     def _make(self, place: Place, setting: HostSetting) -> None:
-        host = SessionHost(setting, store=self._stores[place.machine])
+        try:
+            host = SessionHost(setting, store=self._stores[place.machine])
+        except CacheinfError as error:
+            self._failures[place.host] = str(error)
+            return
         with self._lock:
             is_wanted = place.host in self.hosts
             if is_wanted:
@@ -99,12 +111,14 @@ class OneProcess:
         with self._lock:
             if host not in self.hosts:
                 raise LinkError(f"{host} is gone")
+            if host in self._failures:
+                raise StartError(f"{host} could not start: {self._failures[host]}")
             found = self.hosts[host][1]
             return None if found is None else (found.address, found.key)
 
     def stop(self, host: str) -> None:
         with self._lock:
-            _, stopped = self.hosts.pop(host)
+            _, stopped = self.hosts.pop(host, ("", None))
         if stopped is not None:
             stopped.close()
 

@@ -46,6 +46,14 @@ class SessionEntry:
     shed: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFailure:
+    """The reason for which a process could not start, and the time until which no other one is tried."""
+
+    reason: str
+    until_s: float
+
+
 @dataclass(slots=True, kw_only=True)
 class GatewayEntry:
     """A gateway, with the time of its last message and its counts."""
@@ -61,6 +69,7 @@ class FleetState:
         machines: the machines that are alive, by name.
         draining: names of the machines that are to become empty.
         doubted: machines on which a process has died, with the time until which they are avoided.
+        failures: the processes that could not start lately, by machine and network.
         hosts, sessions, gateways: the processes, sessions and gateways, by name.
         orders: orders for each gateway, kept until its next report.
         counts: numbers of admissions, refusals, moves, losses and shed sessions so far.
@@ -71,6 +80,7 @@ class FleetState:
         self.machines: dict[str, Machine] = {}
         self.draining: set[str] = set()
         self.doubted: dict[str, float] = {}
+        self.failures: dict[tuple[str, str], StartFailure] = {}
         self.hosts: dict[str, HostEntry] = {}
         self.sessions: dict[str, SessionEntry] = {}
         self.gateways: dict[str, GatewayEntry] = {}
@@ -82,6 +92,12 @@ class FleetState:
         """The load of machines that take sessions; doubted ones are included only if there are no others."""
         taking = [load for load in self.all_loads if load.machine.name not in self.draining]
         return [load for load in taking if load.machine.name not in self.doubted] or taking
+
+    def loads_for(self, network: str) -> list[MachineLoad]:
+        """Return the load of machines that take sessions of a model: where it runs, or has not failed to start."""
+        return [
+            load for load in self.loads if network in load.networks or (load.machine.name, network) not in self.failures
+        ]
 
     @property
     def all_loads(self) -> list[MachineLoad]:

@@ -10,6 +10,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.model_demand import ModelDemand
 from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
 from cacheinf_ros.offload.protocol.packets import Send
@@ -52,6 +54,10 @@ class Cluster(Protocol):
         """Call :meth:`.FleetLedger.host_died`."""
         ...
 
+    def end_host(self, host: str, failure: str = "") -> None:
+        """Call :meth:`.FleetLedger.end_host`."""
+        ...
+
     def leave(self, session: str, gateway: str) -> None:
         """Call :meth:`.FleetLedger.leave`."""
         ...
@@ -61,7 +67,12 @@ class Cluster(Protocol):
         ...
 
     def reach(self, host: str) -> tuple[Address, bytes] | None:
-        """Return address and key of a process of any gateway; None while it starts. Raises where it has died."""
+        """Return address and key of a process of any gateway; None while it starts.
+
+        Raises:
+            StartError: the process could not start, and says why.
+            LinkError: the process has died.
+        """
         ...
 
     def stop(self, host: str) -> None:
@@ -142,7 +153,9 @@ class FleetGateway:
 
     def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
         """Implement :meth:`.Fleet.admit`."""
-        demand = self._demand_of(hello)
+        with self._lock:
+            known = self._sessions.get(session)
+        demand = self._demand_of(hello, is_new=known is None or known.state[1] is None)
         return self._cluster.admit(
             Asked(
                 session=session, gateway=self.name, network=hello.network, deadline_ms=hello.patience_ms,
@@ -150,15 +163,26 @@ class FleetGateway:
             )
         )  # fmt: skip
 
-    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
+    def open(
+        self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]
+    ) -> PacketStream | None:
         """Implement :meth:`.Fleet.open`."""
         if place.is_new:
             self._start(place, hello.network)
         ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
         deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and is_wanted() and not self._ended.is_set():
+        while time.monotonic() < deadline:
+            if self._ended.is_set():
+                return None
+            if not is_wanted():
+                if place.is_new:
+                    self._end(place.host)
+                return None
             try:
                 reached = self._cluster.reach(place.host)
+            except StartError as error:
+                self._end(place.host, str(error))
+                raise
             except LinkError:
                 if time.monotonic() > ordered:
                     raise
@@ -202,30 +226,54 @@ class FleetGateway:
         """Implement :meth:`.Fleet.count`."""
         self._counts[what] += by
 
-    def _demand_of(self, hello: Hello) -> ModelDemand:
-        if hello.network not in self._demands:
-            asked = Identity(model=hello.model, network=hello.network)
-            demand = ModelDemand(self._models.find(asked), self._make_setting(asked).engine)
+    def _demand_of(self, hello: Hello, *, is_new: bool = False) -> ModelDemand:
+        """Predict what a model takes; a new session's model must still be offered, and may have been withdrawn."""
+        known = self._demands.get(hello.network)
+        if known is not None and not is_new:
+            return known
+        asked = Identity(model=hello.model, network=hello.network)
+        model = self._models.find(asked)
+        if known is None:
+            known = ModelDemand(model, self._make_setting(asked).engine)
             with self._lock:
-                self._asked[hello.network], self._demands[hello.network] = asked, demand
-        return self._demands[hello.network]
+                self._asked[hello.network], self._demands[hello.network] = asked, known
+        return known
 
     def _start(self, place: Place, network: str) -> None:
-        self._cluster.start(place, self._make_setting(self._asked[network]))
+        try:
+            self._cluster.start(place, self._make_setting(self._asked[network]))
+        except LinkError as error:
+            self._end(place.host, str(error))
+            raise StartError(str(error)) from None
         with self._lock:  # only now can the cluster reach it
             self._hosts[place.host] = _Started(machine=place.machine, network=network)
 
+    def _end(self, host: str, failure: str = "") -> None:
+        """End a process that is not needed, or could not start, as the failure says; its machine is not to blame."""
+        self._try(partial(self._cluster.end_host, host, failure))  # first, or the ledger would miss it in a report
+        if host in self._hosts:
+            self._try(partial(self._stop, host))
+
+    def _stop(self, host: str) -> None:
+        self._cluster.stop(host)
+        with self._lock:  # only now, as the ledger repeats the order to stop what is still reported
+            self._hosts.pop(host, None)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """Do something that may fail alone: the operator is told, and whoever called goes on."""
+        try:
+            act()
+        except CacheinfError as error:
+            self._complain(str(error))
+        except Exception:  # a bug must not end a thread, or the ledger would take the gateway for dead
+            self._complain(traceback.format_exc())
+
     def _report_on(self) -> None:
         while not self._ended.wait(_REPORT_S):
-            try:
-                self._report()
-            except CacheinfError as error:
-                self._complain(str(error))
-            except Exception:  # a bug must not end the thread, or the ledger would take the gateway for dead
-                self._complain(traceback.format_exc())
+            self._try(self._report)
 
     def _report(self) -> None:
-        self._look_after_hosts()
+        self._try(self._look_after_hosts)
         with self._lock:
             sessions = {name: each for name, each in self._sessions.items() if each.is_open}
             hosts = {
@@ -238,26 +286,25 @@ class FleetGateway:
         waiting = sum(session.has_frame for session in sessions.values())
         counts = {**self._counts, "sessions": len(sessions), "queue": waiting, "frame_p95_ms": p95_ms}
         report = GatewayReport(gateway=self.name, hosts=hosts, sessions=states, counts=counts)
-        self._cluster.show(counts, self.name)
+        self._try(partial(self._cluster.show, counts, self.name))
         self._obey(self._cluster.report(report), sessions)
 
     def _obey(self, orders: Orders, sessions: dict[str, RelaySession]) -> None:
+        """Follow orders, each by itself: the ledger hands them out once."""
         self.busy = orders.busy
         if orders.complaint:
             self._complain(orders.complaint)
         for place, network in orders.start:
             if network in self._asked:
-                self._start(place, network)
+                self._try(partial(self._start, place, network))
         for name, place in orders.move:
             if name in sessions:
-                self._prepare(place, sessions[name])
+                self._try(partial(self._prepare, place, sessions[name]))
         for name, reason in orders.shed:
             if name in sessions:
                 sessions[name].shed(reason)
         for host in orders.stop:
-            with self._lock:
-                self._hosts.pop(host, None)
-            self._cluster.stop(host)
+            self._try(partial(self._stop, host))
 
     def _prepare(self, place: Place, session: RelaySession) -> None:
         """Start the new process of a session that moves, here, so that several start at the same time."""
@@ -271,6 +318,9 @@ class FleetGateway:
         for name, host in hosts:
             try:
                 host.is_ready = self._cluster.reach(name) is not None
+            except StartError as error:
+                self._complain(str(error))
+                self._end(name, str(error))
             except LinkError as error:
                 self._complain(str(error))
                 with self._lock:

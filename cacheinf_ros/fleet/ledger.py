@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cacheinf_ros.fleet.demand import HOST_BYTES, UNKNOWN_PERIOD_MS, Demand
-from cacheinf_ros.fleet.fleet_state import START_S, FleetState, GatewayEntry, HostEntry, SessionEntry
+from cacheinf_ros.fleet.fleet_state import START_S, FleetState, GatewayEntry, HostEntry, SessionEntry, StartFailure
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, busy_share, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
 _DOUBT_S = 20.0  # for so long a machine on which a process died gets no other: Ray calls a node dead after 13 s
+_FAILED_S = 60.0  # for so long a model that could not be started on a machine is not tried there again
 _SILENT_S = 5.0  # a gateway counts as gone after so long without a word
 _UNKNOWN_MS = 20.0  # assumed for a frame of a model that nobody has computed yet
 _GRACE_S = 5.0  # allowed between a session's admission and the first report of it
@@ -38,6 +39,7 @@ class FleetLedger:
         self._numbers = itertools.count()
         self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which reports may still name
         self._sent_on: dict[str, float] = {}  # sessions that were redirected to another gateway, with the time
+        self._heard_s = self._awake_s = float("-inf")  # last word of any gateway, and since when they are heard
 
     def see(self, machines: Iterable[Machine]) -> None:
         """Note which machines are alive; what ran on others is lost."""
@@ -85,20 +87,22 @@ class FleetLedger:
 
     def lose_host(self, host: str) -> None:
         """Remove a process that is gone; its sessions keep their claim to another place."""
+        self.state.counts["lost"] += host in self.state.hosts
         self._dead.append(host)
-        if self.state.hosts.pop(host, None) is None:
-            return
-        self.state.counts["lost"] += 1
-        for session in self.state.sessions.values():
-            if session.host == host:
-                session.host = ""
-            if session.target == host:
-                session.target = ""
+        self._remove(host)
 
-    def end_host(self, host: str) -> None:
-        """Remove a process that is to end, or has ended; later reports of it are ignored."""
+    def end_host(self, host: str, now_s: float, failure: str = "") -> None:
+        """Remove a process that is to end, has ended, or has not started; whoever still reports it is to stop it.
+
+        Its machine is not to blame; but if the process could not start, the failure, its model is not tried there
+        again for a while.
+        """
+        entry = self.state.hosts.get(host)
+        if failure and entry is not None:
+            failed = StartFailure(reason=failure, until_s=now_s + _FAILED_S)
+            self.state.failures[entry.machine, entry.network] = failed
         self._dead.append(host)
-        del self.state.hosts[host]
+        self._remove(host)
 
     def drain(self, machine: str) -> None:
         """Let a machine become empty, without losing a frame; :meth:`undrain` takes that back."""
@@ -116,20 +120,23 @@ class FleetLedger:
         self._forget_silent(now_s)
         self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
         orders = self.state.orders.pop(report.gateway, Orders())
-        return replace(orders, busy=busy_share(self.state.loads, self.state.rules))
+        dead = [name for name in report.hosts if name in self._dead]  # again, as an answer may have been lost
+        stop = tuple(dict.fromkeys((*orders.stop, *dead)))
+        return replace(orders, stop=stop, busy=busy_share(self.state.loads, self.state.rules))
 
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
         """Find a place for a session; an urgent one may go to a running process even if that is busy."""
-        machine = best_machine(self.state.loads, demand, self.state.rules)
+        running = self._least_host(demand.network) if is_urgent else None
+        loads = self.state.loads if running else self.state.loads_for(demand.network)
+        machine = best_machine(loads, demand, self.state.rules)
         if isinstance(machine, str):
             made = self._room_by_priority(demand)
             if made is None:
-                return Refusal(reason=f"the fleet has no room: {machine}")
+                return Refusal(reason=self._why_not(machine, demand.network))
             machine = made
         name = machine.machine.name
         if is_urgent:
-            host = self._least_host(demand.network)
-            return self.place(host) if host else self.new_host(name, demand, gateway, now_s)
+            return self.place(running) if running else self.new_host(name, demand, gateway, now_s)
         counts = self.state.counted
         free = [
             host
@@ -156,6 +163,9 @@ class FleetLedger:
         return Place(host=host, machine=entry.machine, gateway=entry.gateway, is_ready=entry.is_ready)
 
     def _hear(self, gateway: str, now_s: float) -> None:
+        if now_s - self._heard_s > _SILENT_S:
+            self._awake_s = now_s
+        self._heard_s = now_s
         self.state.gateways.setdefault(gateway, GatewayEntry(heard_s=now_s)).heard_s = now_s
 
     def _gateway_for(self, session: str, asking: str, now_s: float) -> str:
@@ -208,9 +218,16 @@ class FleetLedger:
         doubted = self.state.doubted
         return min(ready, key=lambda name: (hosts[name].machine in doubted, counts[name], name)) if ready else None
 
+    def _why_not(self, objections: str, network: str) -> str:
+        """Return why a session of a model has no place: no room, or the model could not be started."""
+        failed = [failure.reason for (_, model), failure in self.state.failures.items() if model == network]
+        if failed and not self.state.loads_for(network):
+            return failed[-1]
+        return "; ".join((f"the fleet has no room: {objections}", *failed[-1:]))
+
     def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
         """Find a machine with room if sessions of lower priority leave, and mark these to be shed."""
-        for load in self.state.loads:
+        for load in self.state.loads_for(demand.network):
             name = load.machine.name
             there = [
                 each for each in self.state.sessions.values() if self.state.machine_of(each) == name and not each.shed
@@ -253,26 +270,40 @@ class FleetLedger:
                 self.state.counts["moved"] += 1
             elif at in self.state.hosts and not session.target:
                 session.host = at
-        gone = [name for name, host in self.state.hosts.items() if self._is_gone(host, name, report, now_s)]
-        for name in gone:
-            self.host_died(name, now_s)
+        for name, known in list(self.state.hosts.items()):
+            if known.gateway != report.gateway or name in report.hosts:
+                continue
+            if known.is_seen:
+                self.host_died(name, now_s)
+            elif now_s - known.since_s > START_S:
+                self.end_host(name, now_s)  # the order has not arrived
         for name, session in list(self.state.sessions.items()):
             is_missing = session.gateway == report.gateway and name not in report.sessions
             if is_missing and now_s - session.since_s > _GRACE_S:
                 del self.state.sessions[name]
 
-    def _is_gone(self, host: HostEntry, name: str, report: GatewayReport, now_s: float) -> bool:
-        if host.gateway != report.gateway or name in report.hosts:
-            return False
-        return host.is_seen or now_s - host.since_s > START_S
+    def _remove(self, host: str) -> None:
+        if self.state.hosts.pop(host, None) is None:
+            return
+        for session in self.state.sessions.values():
+            if session.host == host:
+                session.host = ""
+            if session.target == host:
+                session.target = ""
 
     def _forget_silent(self, now_s: float) -> None:
-        """Forget gateways that are gone, with their processes and sessions; robots find another one."""
+        """Forget gateways that are gone, with their processes and sessions; robots find another one.
+
+        If nobody was heard for a while, the ledger itself was away, and first waits for the gateways' next reports.
+        Processes that are forgotten do not count as dead: a report restores those of a gateway that lives.
+        """
+        if now_s - self._awake_s <= _SILENT_S:
+            return
         for name in [
             name for name in self.state.gateways if now_s - self.state.gateways[name].heard_s > 10 * _SILENT_S
         ]:
             del self.state.gateways[name]
             for host in [host for host, entry in self.state.hosts.items() if entry.gateway == name]:
-                self.lose_host(host)
+                self._remove(host)
             for session in [each for each, entry in self.state.sessions.items() if entry.gateway == name]:
                 del self.state.sessions[session]

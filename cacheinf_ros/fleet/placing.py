@@ -21,8 +21,15 @@ class Fleet(Protocol):
         """Find a place; raises :class:`CacheinfError` where the fleet does not answer, or has no such model."""
         ...
 
-    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
-        """Connect to a process, and start it first if it is new; raises :class:`LinkError` where that fails."""
+    def open(
+        self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]
+    ) -> PacketStream | None:
+        """Connect to a process, and start it first if it is new; None: it is not wanted any more.
+
+        Raises:
+            StartError: the process could not start; the fleet knows.
+            LinkError: the process does not answer.
+        """
         ...
 
     def predicted(self, hello: Hello, welcome: Welcome) -> Demand:

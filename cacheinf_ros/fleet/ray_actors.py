@@ -57,6 +57,11 @@ class Director:
         with self._lock:
             self._ledger.host_died(host, time.monotonic())
 
+    def end_host(self, host: str, failure: str) -> None:
+        """Call :meth:`.FleetLedger.end_host`."""
+        with self._lock:
+            self._ledger.end_host(host, time.monotonic(), failure)
+
     def leave(self, session: str, gateway: str) -> None:
         """Call :meth:`.FleetLedger.leave`."""
         with self._lock:

@@ -7,16 +7,19 @@ Frames do not go through Ray: gateways and processes have connections of their o
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cacheinf_ros.errors import LinkError
+from cacheinf_ros.errors import LinkError, shortened
 from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.ray_actors import DIRECTOR, NAMESPACE, Director, HostActor
-from cacheinf_ros.fleet.ray_library import PATIENCE_S, affinity, cause, ray
+from cacheinf_ros.fleet.ray_library import PATIENCE_S, affinity, cause, ray, start_failure
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.fleet.status import FleetStatus
+from cacheinf_ros.pipeline import guarded
 
 if TYPE_CHECKING:  # torch is for the processes that compute
     from cacheinf_ros.fleet.frame_stream import Address
@@ -63,44 +66,52 @@ class RayCluster:
         try:
             self._ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
             self._director = self._join(rules or FleetRules())
-            self._get(self._director.status.remote())
-        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
+            self._ask("status")
+        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError, LinkError) as error:
             self._ray.shutdown()
             raise LinkError(f"fleet {address!r} cannot be joined: {error}") from None
 
     def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
         """Implement :meth:`.Cluster.admit`."""
-        return self._get(self._director.admit.remote(asked))
+        return self._ask("admit", asked)
 
     def report(self, report: GatewayReport) -> Orders:
         """Implement :meth:`.Cluster.report`."""
-        return self._get(self._director.report.remote(report))
+        return self._ask("report", report)
 
     def lose_host(self, host: str) -> None:
         """Implement :meth:`.Cluster.lose_host`."""
         self._forget(host)
-        self._director.lose_host.remote(host)  # an actor's calls keep their order: done before the next request
+        self._tell("lose_host", host)
+
+    def end_host(self, host: str, failure: str = "") -> None:
+        """Implement :meth:`.Cluster.end_host`."""
+        if host not in self._own:
+            self._forget(host)
+        self._tell("end_host", host, failure)
 
     def leave(self, session: str, gateway: str) -> None:
         """Implement :meth:`.Cluster.leave`."""
-        self._get(self._director.leave.remote(session, gateway))
+        self._ask("leave", session, gateway)
 
     def drain(self, machine: str, *, is_wanted: bool = True) -> None:
         """Let a machine become empty, or use it again where ``is_wanted`` is False."""
-        self._get(self._director.drain.remote(machine, is_wanted))
+        self._ask("drain", machine, is_wanted)
 
     def status(self) -> FleetStatus:
         """Return the status of the fleet."""
-        return self._get(self._director.status.remote())
+        return self._ask("status")
 
     def start(self, place: Place, setting: HostSetting) -> None:
         """Implement :meth:`.Cluster.start`."""
-        actor = self._ray.remote(HostActor).options(
-            name=place.host, num_cpus=place.cores, memory=int(place.memory_bytes), max_restarts=0,
-            scheduling_strategy=affinity(place.machine),
-        )  # fmt: skip
+        with self._linked(f"{place.host} cannot be started"):
+            actor = self._ray.remote(HostActor).options(
+                name=place.host, num_cpus=place.cores, memory=int(place.memory_bytes), max_restarts=0,
+                scheduling_strategy=affinity(place.machine),
+            )  # fmt: skip
+            started = actor.remote(setting)
         with self._lock:
-            self._actors[place.host] = actor.remote(setting)
+            self._actors[place.host] = started
             self._own.add(place.host)
 
     def reach(self, host: str) -> tuple[Address, bytes] | None:
@@ -118,18 +129,30 @@ class RayCluster:
             except ValueError:
                 raise LinkError(f"{host} is gone") from None
             except self._ray.exceptions.RayError as error:
+                failure = start_failure(error)
+                if failure:  # not forgotten: whoever else waits for it is told so, too
+                    raise StartError(shortened(f"{host} could not start: {failure}")) from None
                 self._forget_now(host)
                 raise LinkError(f"{host} has died: {cause(error)}") from None
+            except (OSError, RuntimeError):  # Ray does not answer, which says nothing about the process
+                pass
             return self._known.get(host)
 
     def stop(self, host: str) -> None:
         """Implement :meth:`.Cluster.stop`."""
-        actor = self._forget(host)
+        with self._lock:
+            actor = self._actors.get(host)
         if actor is not None:
-            self._ray.kill(actor)
+            with self._linked(f"{host} cannot be stopped"):
+                self._ray.kill(actor)
+        self._forget(host)
 
     def show(self, shown: Mapping[str, float], gateway: str) -> None:
         """Implement :meth:`.Cluster.show` through Ray's Prometheus endpoint."""
+        with self._linked("metrics cannot be shown"):
+            self._show(shown, gateway)
+
+    def _show(self, shown: Mapping[str, float], gateway: str) -> None:
         if not self._metrics:
             made = import_module("ray.util.metrics")
             self._metrics = {
@@ -149,7 +172,8 @@ class RayCluster:
     def close(self) -> None:
         """Implement :meth:`.Cluster.close`."""
         for host in list(self._own):
-            self.stop(host)
+            with guarded("a process of the fleet is left to Ray"):
+                self.stop(host)
         self._ray.shutdown()
 
     def _join(self, rules: FleetRules) -> Any:
@@ -160,18 +184,30 @@ class RayCluster:
         )  # fmt: skip
         return made.remote(rules)
 
-    def _forget(self, host: str) -> Any:
+    def _forget(self, host: str) -> None:
         with self._lock:
-            return self._forget_now(host)
+            self._forget_now(host)
 
-    def _forget_now(self, host: str) -> Any:
+    def _forget_now(self, host: str) -> None:
         self._known.pop(host, None)
         self._asked.pop(host, None)
         self._own.discard(host)
-        return self._actors.pop(host, None)
+        self._actors.pop(host, None)
 
-    def _get(self, asked: Any) -> Any:
+    def _ask(self, request: str, *content: Any) -> Any:
+        """Let the director do something, and return its answer."""
+        with self._linked("the fleet's ledger does not answer"):
+            return self._ray.get(getattr(self._director, request).remote(*content), timeout=PATIENCE_S)
+
+    def _tell(self, request: str, *content: Any) -> None:
+        """Let the director do something, without waiting: an actor's calls keep their order."""
+        with self._linked("the fleet's ledger cannot be told"):
+            getattr(self._director, request).remote(*content)
+
+    @contextmanager
+    def _linked(self, problem: str) -> Iterator[None]:
+        """Turn what Ray raises into a :class:`LinkError`."""
         try:
-            return self._ray.get(asked, timeout=PATIENCE_S)
-        except (self._ray.exceptions.RayError, ConnectionError) as error:
-            raise LinkError(f"the fleet's ledger does not answer: {cause(error)}") from None
+            yield
+        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
+            raise LinkError(f"{problem}: {cause(error)}") from None

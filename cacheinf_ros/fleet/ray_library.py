@@ -33,6 +33,11 @@ def affinity(node: str) -> Any:
     return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
 
+def start_failure(error: Exception) -> str:
+    """Return what an actor's constructor raised, in one line; empty: the actor has ended for another reason."""
+    return str(error).strip().splitlines()[-1] if getattr(error, "actor_init_failed", False) else ""
+
+
 def cause(error: Exception) -> str:
     """Return an error in one line: what an actor raised rather than its traceback."""
     inner = getattr(error, "cause", None) or error.__cause__

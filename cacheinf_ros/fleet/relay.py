@@ -21,6 +21,7 @@ from cacheinf_ros.fleet.frame_stream import Listening
 from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
 from cacheinf_ros.fleet.placing import Fleet
 from cacheinf_ros.fleet.route import Route
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, read_hello, written
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Send, cut
@@ -242,7 +243,11 @@ class RelaySession:
         if place is None or hello is None or self._route is None:
             return
         route = Route(place=place, epoch=_after(self._epoch))
-        if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
+        try:
+            if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
+                return
+        except StartError as error:  # the session stays where it is
+            self._complain(f"{self.name}: {error}")
             return
         with self._changed:
             if not route.is_lost:
@@ -250,18 +255,25 @@ class RelaySession:
                 self._greet(route, _after(self._epoch))
 
     def _connect(self, route: Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
-        """Open the connection to a process, as long as it is wanted; returns whether that succeeded."""
+        """Open the connection to a process, as long as it is wanted; returns whether that succeeded.
+
+        Raises:
+            StartError: the process could not start.
+        """
         listening = Listening(
             receive=lambda packet: self._from_process(route, packet), lost=lambda reason: self._lost(route, reason)
         )
         try:
-            route.stream = self._fleet.open(route.place, hello, listening, is_wanted)
+            stream = self._fleet.open(route.place, hello, listening, is_wanted)
         except LinkError as error:
             self._complain(f"{self.name}: {error}")
             self._fleet.lose(route.place)
             self._not_before_s = 0.0
             return False
-        route.stream.start()
+        if stream is None:
+            return False
+        route.stream = stream
+        stream.start()
         return True
 
     def _greet(self, route: Route, epoch: int) -> None:

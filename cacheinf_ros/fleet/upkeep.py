@@ -23,6 +23,8 @@ def keep_up(ledger: FleetLedger, now_s: float) -> None:
     """Decide what is to be done, and leave the orders for the gateways' next reports."""
     doubted = ledger.state.doubted
     ledger.state.doubted = {machine: until_s for machine, until_s in doubted.items() if until_s > now_s}
+    failures = ledger.state.failures
+    ledger.state.failures = {at: failure for at, failure in failures.items() if failure.until_s > now_s}
     _shed(ledger)
     shed, move = _shed_orders(ledger), _moves(ledger, now_s)
     start, stop = _standbys(ledger, now_s), _idle(ledger, now_s)
@@ -72,17 +74,16 @@ def _shed_orders(ledger: FleetLedger) -> dict[str, list[tuple[str, str]]]:
 def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place]]]:
     """Order sessions away from machines that are to become empty; a move that did not happen is ordered again."""
     orders: dict[str, list[tuple[str, Place]]] = defaultdict(list)
+    for session in ledger.state.sessions.values():
+        if session.target and now_s - session.ordered_s >= START_S:
+            session.target = ""  # the order was lost, or could not be carried out
     most = _MOVES_AT_ONCE * len(ledger.state.loads)
     moving = sum(session.target in ledger.state.hosts for session in ledger.state.sessions.values())
     for name, session in ledger.state.sessions.items() if ledger.state.draining else ():
         host = ledger.state.hosts.get(session.host)
         if host is None or host.machine not in ledger.state.draining:
             continue
-        if session.target in ledger.state.hosts:
-            if now_s - session.ordered_s < START_S:
-                continue
-            session.target, moving = "", moving - 1
-        if moving >= most:
+        if session.target in ledger.state.hosts or moving >= most:
             continue
         place = ledger.find(session.demand, session.gateway, now_s)
         if isinstance(place, Place):
@@ -120,7 +121,7 @@ def _standbys(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[Place, 
     used = {each.demand.network: each for each in ledger.state.sessions.values()}
     for network, session in used.items():
         have = {host.machine for host in ledger.state.hosts.values() if host.network == network} - ledger.state.draining
-        others = [load for load in ledger.state.loads if load.machine.name not in have]
+        others = [load for load in ledger.state.loads_for(network) if load.machine.name not in have]
         machine = best_machine(others, session.demand, ledger.state.rules) if len(have) == 1 and others else ""
         if isinstance(machine, MachineLoad):
             place = ledger.new_host(machine.machine.name, session.demand, session.gateway, now_s)
@@ -138,7 +139,7 @@ def _idle(ledger: FleetLedger, now_s: float) -> dict[str, list[str]]:
             continue
         patience_s = 0.0 if host.machine in ledger.state.draining else ledger.state.rules.idle_s
         if host.is_seen and now_s - host.idle_s >= patience_s and not _stands_by(ledger, name):
-            ledger.end_host(name)
+            ledger.end_host(name, now_s)
             orders[host.gateway].append(name)
     return orders
 

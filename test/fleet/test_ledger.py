@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.fleet_state import START_S
 from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Place, Refusal
@@ -97,6 +98,21 @@ class Fleet(RuleBasedStateMachine):
         for gateway in self.gateways.values():
             self.tell(gateway, gateway.report())
         keep_up(self.ledger, self.now_s)
+
+    @rule()
+    def lose_the_answers(self) -> None:
+        self.now_s += 0.5
+        for gateway in self.gateways.values():
+            self.ledger.report(gateway.report(), self.now_s)
+        keep_up(self.ledger, self.now_s)
+
+    @rule(names=st.permutations(GATEWAYS))
+    def pause_the_ledger(self, names: list[str]) -> None:
+        self.now_s += 60.0
+        for name in names:
+            self.tell(self.gateways[name], self.gateways[name].report())
+        reported = {host for gateway in self.gateways.values() for host in gateway.hosts}
+        assert reported <= set(self.ledger.state.hosts)
 
     def tell(self, gateway: Gateway, report: GatewayReport) -> None:
         """Send a report to the ledger, and follow the orders that it returns."""
@@ -248,3 +264,116 @@ def test_where_a_process_has_died_none_is_placed_for_a_while() -> None:
     ledger.see(MACHINES[:1])
     ledger.host_died(greet("r2", 31.0).host, 32.0)
     assert greet("r3", 32.1).machine == MACHINES[0].name, "there is no other"
+
+
+def test_a_model_that_does_not_start_is_tried_once_on_each_machine() -> None:
+    ledger = FleetLedger(FleetRules())
+    ledger.see(MACHINES[:2])
+
+    def greet(robot: str, now_s: float) -> Place | Elsewhere | Refusal:
+        return ledger.admit(asked(robot, "g0"), now_s)
+
+    tried = []
+    for now_s in (0.0, 1.0):
+        place = greet("r0", now_s)
+        assert isinstance(place, Place)
+        tried.append(place.machine)
+        ledger.end_host(place.host, now_s, "it has no such model")
+        ledger.leave("r0", "g0")  # as its robot is refused
+    assert sorted(tried) == [machine.name for machine in MACHINES[:2]]
+    assert greet("r0", 2.0) == Refusal(reason="it has no such model")
+    assert not ledger.state.doubted and not ledger.state.counts["lost"]
+    assert isinstance(greet("r1", 2.0), Place), "another model is not concerned"
+    keep_up(ledger, 62.0)
+    assert isinstance(greet("r0", 62.0), Place), "it may have been mended"
+
+
+def test_a_model_that_does_not_start_anew_is_not_prepared_but_still_found_where_it_runs() -> None:
+    ledger, gateway = FleetLedger(FleetRules()), Gateway("g0")
+    ledger.see(MACHINES[:2])
+    place = ledger.admit(asked("r0", "g0"), 0.0)
+    assert isinstance(place, Place)
+    gateway.start(place, demand_of("r0").network)
+    gateway.sessions["r0"] = place.host
+    ledger.report(gateway.report(), 0.5)
+    keep_up(ledger, 0.5)
+    ((standby, _),) = ledger.report(gateway.report(), 1.0).start
+    ledger.end_host(standby.host, 1.0, "it has no such model")
+    keep_up(ledger, 1.5)
+    assert not ledger.report(gateway.report(), 1.5).start
+    assert ledger.admit(asked("r0", "g0"), 2.0) == replace(
+        place, is_new=False, is_ready=True, memory_bytes=0.0, cores=0.0
+    )
+
+
+def test_an_order_to_stop_is_given_until_it_is_followed() -> None:
+    ledger, gateway = FleetLedger(FleetRules(standby=False, idle_s=2.0)), Gateway("g0")
+    ledger.see(MACHINES[:1])
+    place = ledger.admit(asked("r0", "g0"), 0.0)
+    assert isinstance(place, Place)
+    gateway.start(place, demand_of("r0").network)
+    ledger.report(gateway.report(), 0.5)
+    ledger.leave("r0", "g0")
+    keep_up(ledger, 5.0)
+    for now_s in (5.5, 6.0):  # the first answer is lost
+        assert ledger.report(gateway.report(), now_s).stop == (place.host,)
+    gateway.hosts.clear()
+    assert not ledger.report(gateway.report(), 6.5).stop
+
+
+def test_a_move_that_nobody_was_told_of_is_given_up() -> None:
+    """Its target runs, and nothing is to become empty: it would count on the wrong machine for ever."""
+    ledger, gateway = FleetLedger(FleetRules(standby=False, idle_s=1000.0)), Gateway("g0")
+    ledger.see(MACHINES[:2])
+    for robot in ("r0", "r2"):
+        place = ledger.admit(asked(robot, "g0"), 0.0)
+        assert isinstance(place, Place)
+        gateway.start(place, "a")
+        gateway.sessions[robot] = place.host
+    ledger.report(gateway.report(), 0.5)
+    session = ledger.state.sessions["r0"]
+    session.target, session.ordered_s = gateway.sessions["r2"], 1.0
+    keep_up(ledger, 1.0 + START_S / 2)
+    assert session.target
+    keep_up(ledger, 1.0 + START_S)
+    assert not session.target
+    ledger.report(gateway.report(), 1.5 + START_S)
+    assert session.host == gateway.sessions["r0"]
+
+
+def test_a_process_that_was_never_started_says_nothing_against_its_machine() -> None:
+    ledger = FleetLedger(FleetRules())
+    ledger.see(MACHINES[:1])
+    place = ledger.admit(asked("r0", "g0"), 0.0)
+    assert isinstance(place, Place)
+    ledger.report(GatewayReport(gateway="g0"), START_S + 1.0)
+    assert place.host not in ledger.state.hosts and not ledger.state.doubted
+
+
+def test_gateways_whose_words_were_not_heard_are_learnt_again() -> None:
+    """The ledger stands still or is out of reach for a minute, while frames go on between gateways and processes."""
+    ledger = FleetLedger(FleetRules(standby=False))
+    ledger.see(MACHINES[:2])
+    gateways = [Gateway(name) for name in GATEWAYS]
+    for gateway, robot in zip(gateways, ("r0", "r3"), strict=True):
+        ledger.report(gateway.report(), 0.0)
+        place = ledger.admit(asked(robot, gateway.name), 0.0)
+        assert isinstance(place, Place)
+        gateway.start(place, demand_of(robot).network)
+        gateway.sessions[robot] = place.host
+    hosts = {host for gateway in gateways for host in gateway.hosts}
+
+    def report(now_s: float, *reporting: Gateway) -> None:
+        for gateway in reporting:
+            assert not ledger.report(gateway.report(), now_s).stop
+
+    report(1.0, *gateways)
+    for now_s in (61.0, 62.0):
+        report(now_s, gateways[0])
+    assert set(ledger.state.hosts) == hosts, "the other one may just be about to report"
+    for step in range(10):
+        report(63.0 + step, gateways[0])
+    assert set(ledger.state.gateways) == {gateways[0].name} and set(ledger.state.hosts) == set(gateways[0].hosts)
+    report(80.0, *gateways)
+    assert set(ledger.state.hosts) == hosts and set(ledger.state.sessions) == {"r0", "r3"}
+    assert all(load.busy for load in ledger.state.loads)

@@ -13,10 +13,13 @@ from sessions import ENGINE, until
 pytest.importorskip("ray", reason="needs Ray: pip install -r requirements-fleet.txt")
 
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
+from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.host import HostSetting
+from cacheinf_ros.fleet.messages import Place
 from cacheinf_ros.fleet.own_machines import OwnMachines
 from cacheinf_ros.fleet.ray_actors import DIRECTOR
 from cacheinf_ros.fleet.ray_cluster import RayCluster
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.node_configs import ModelConfig
@@ -63,3 +66,21 @@ def test_a_killed_node_costs_one_frame(machines: OwnMachines) -> None:
         assert [session.machine for session in cluster.status().sessions] == [head]
     finally:
         rig.gateway.close()
+
+
+def test_a_process_without_its_model_is_told_from_a_lost_one(machines: OwnMachines) -> None:
+    cluster = RayCluster(machines.address)
+    setting = HostSetting(
+        asked=Identity.of(load_model(MODEL)), model=ModelConfig(model="nowhere.py:nothing"),
+        catalogs=CatalogServerConfig(), engine=ENGINE,
+    )  # fmt: skip
+    place = Place(host="host", machine=machines.names[1], gateway="gateway", is_new=True, memory_bytes=1e8, cores=0.1)
+    try:
+        cluster.start(place, setting)
+        with pytest.raises(StartError, match=r"nowhere\.py"):
+            until(lambda: cluster.reach("host") is not None, patience_s=START_S)
+        cluster.stop("host")
+        with pytest.raises(LinkError, match="gone"):
+            until(lambda: cluster.reach("host") is not None)
+    finally:
+        cluster.close()

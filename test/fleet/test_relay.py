@@ -14,6 +14,7 @@ from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.frame_stream import Listening, packet_bytes
 from cacheinf_ros.fleet.messages import Place
 from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
 from cacheinf_ros.offload.protocol.packets import Kind, cut
@@ -63,6 +64,8 @@ class OneRobot:
         self.streams: list[Stream] = []
         self.lost: list[str] = []
         self.failure: Exception | None = None  # raised for whoever asks for a place
+        self.start_failure: Exception | None = None  # raised for whoever opens one
+        self.is_wanted: Callable[[], bool] | None = None  # of the process that is starting
         self.heard: list[Packet] = []
         self.complaints: list[str] = []
         self.session = RelaySession("robot", self, self.heard.append, self.complaints.append)
@@ -74,6 +77,12 @@ class OneRobot:
         return Place(host=f"host{len(self.streams)}", machine="machine", gateway=self.name)
 
     def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> Any:
+        if self.start_failure is not None:
+            raise self.start_failure
+        if place.host == "slow":
+            self.is_wanted = is_wanted
+            until(lambda: not is_wanted())
+            return None
         self.streams.append(Stream(listening))
         return self.streams[-1]
 
@@ -164,3 +173,30 @@ def test_the_reason_for_which_a_process_is_given_up_is_told(fleet: OneRobot) -> 
     fleet.streams[0].listening.lost("its packets make no sense")
     until(lambda: fleet.lost == ["host0"])
     assert fleet.complaints == ["robot: host0: its packets make no sense"]
+
+
+def test_a_robot_whose_process_cannot_start_is_refused_with_the_reason(fleet: OneRobot) -> None:
+    fleet.start_failure = StartError("host0 could not start: it has no such model")
+    fleet.session.receive(packet(1, Kind.HELLO, HELLO))
+    until(lambda: any(each.kind == Kind.REFUSED and b"no such model" in each.data for each in fleet.heard))
+    until(lambda: not fleet.session.is_open)
+    assert fleet.complaints == ["robot: host0 could not start: it has no such model"]
+    assert not fleet.lost, "its machine is not to blame"
+
+
+def test_a_session_whose_new_process_cannot_start_stays_where_it_is(fleet: OneRobot) -> None:
+    fleet.greet(3)
+    fleet.start_failure = StartError("new could not start: it has no such model")
+    fleet.session.move(Place(host="new", machine="other", gateway="gateway"))
+    until(lambda: fleet.complaints == ["robot: new could not start: it has no such model"])
+    assert fleet.reaches_process(3, 0)
+    assert fleet.session.is_open and not fleet.lost
+
+
+def test_a_machine_on_which_a_process_starts_for_nobody_any_more_is_not_to_blame(fleet: OneRobot) -> None:
+    fleet.greet(3)
+    fleet.session.move(Place(host="slow", machine="other", gateway="gateway"))
+    until(lambda: fleet.is_wanted is not None)
+    fleet.session.shed("there is no room")
+    until(lambda: not fleet.session.is_open)
+    assert not fleet.complaints and not fleet.lost
