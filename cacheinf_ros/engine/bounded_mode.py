@@ -114,8 +114,15 @@ class BoundedMode:
         return self._config.mode is Mode.BOUNDED and self._cached.is_whole
 
     def configure(self, config: EngineConfig) -> None:
-        """Apply a configuration, which may change the promise or the mode."""
-        self._config = config
+        """Apply a configuration, which may change the promise or the mode.
+
+        Where less error is allowed from now on, one frame is computed completely: changes that were held back before
+        would stay in the cache.
+        """
+        before, self._config = self._config, config
+        holds_back = before.mode is Mode.BOUNDED and self.calibration is not None
+        if holds_back and (config.max_error < before.max_error or config.max_missed < before.max_missed):
+            self._cached.is_whole = False
         self._apply_thresholds()
 
     def use(self, calibration: Calibration) -> None:

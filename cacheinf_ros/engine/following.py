@@ -52,8 +52,10 @@ def move_points(points: NDArray[np.float32], motion: Motion) -> NDArray[np.float
     return (moved[:, :2] / moved[:, 2:]).astype(np.float32)
 
 
-def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> NDArray[np.float32]:
-    """Move a feature map [1, channels, height, width] from the keyframe to the frame; bilinear, border continued.
+def move_map(values: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
+    """Move a feature map [1, channels, height, width] from the keyframe to the frame; the border is continued.
+
+    Floats are interpolated bilinearly. Of whole numbers, such as classes, the nearest is taken.
 
     Args:
         motion: keyframe -> frame, in pixels of the model's input.
@@ -62,12 +64,21 @@ def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> N
     back = in_input(motion, input_size, (height, width)).inverse().matrix
     y, x = np.mgrid[:height, :width]
     places = np.stack([x, y, np.ones_like(x)], axis=-1) @ back.T
-    grid = places[..., :2] / places[..., 2:] / (max(width - 1, 1), max(height - 1, 1)) * 2 - 1
+    places = places[..., :2] / places[..., 2:]
+    if values.dtype.kind != "f":
+        rows, columns = (_nearest(places[..., axis], side) for axis, side in ((1, height), (0, width)))
+        return values[:, :, rows, columns]
+    grid = places / (max(width - 1, 1), max(height - 1, 1)) * 2 - 1
     moved = functional.grid_sample(
-        torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(grid.astype(np.float32))[None],
+        torch.from_numpy(np.ascontiguousarray(values, np.float32)), torch.from_numpy(grid.astype(np.float32))[None],
         padding_mode="border", align_corners=True,
     )  # fmt: skip
-    return np.asarray(moved.numpy(), np.float32)
+    return np.asarray(moved.numpy(), values.dtype)
+
+
+def _nearest(places: NDArray[np.float64], side: int) -> NDArray[np.intp]:
+    """Return the nearest pixels of a side; places that the motion leaves undefined are the first."""
+    return np.nan_to_num(np.rint(places), nan=0.0).clip(0, side - 1).astype(np.intp)
 
 
 def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 from rclpy.utilities import remove_ros_args
 
+from cacheinf_ros.cache_map import LARGEST_SIDE
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
@@ -107,24 +108,33 @@ class CachedInferenceNode(FrameNode):
 
     def _match(self, arrival: Arrival) -> None:
         with guarded(f"frame {arrival.stamp_ns}") as failure:
-            matched, update = self._link(arrival)
+            image = image_from(arrival.message)
         if failure:
             matched = _Matched(arrival=arrival, error=failure.reason)
             update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
+        else:
+            update = self._update(arrival, image)
+            matched = _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms)
         self.store(lambda: self._add(matched, update))
 
-    def _link(self, arrival: Arrival) -> tuple[_Matched, MapUpdate]:
-        image = image_from(arrival.message)
-        get = self.parameters.get
+    def _update(self, arrival: Arrival, image: NDArray[np.uint8]) -> MapUpdate:
+        """Return the map of a frame; where matching fails, it reuses nothing, and everything is computed."""
+        size = (min(image.shape[0], LARGEST_SIDE), min(image.shape[1], LARGEST_SIDE))
         if not self._pipeline.wants_maps:
-            update = self._producer.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
-            return _Matched(arrival=arrival, image=image), update
+            return self._producer.unwanted(arrival.stamp_ns, size)
+        with guarded(f"matching of frame {arrival.stamp_ns}") as failure:
+            return self._link(arrival, image)
+        self.health.failed(failure.reason)
+        return self._producer.unreadable(arrival.stamp_ns, size, failure.reason)
+
+    def _link(self, arrival: Arrival, image: NDArray[np.uint8]) -> MapUpdate:
+        get = self.parameters.get
         update = self._producer.link(
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
         if self._maps.get_subscription_count():
             self._maps.publish(cache_map_message(arrival.header, update))
-        return _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms), update
+        return update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:
         self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)

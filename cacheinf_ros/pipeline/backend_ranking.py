@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
@@ -10,6 +11,7 @@ from statistics import median
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 
 _ENOUGH = 5  # frames that must show that the backend in use is slower than another one was
+_REMEMBERED = 100  # frames of each backend: all those of a burst, and some before
 _TO_TRY = 1  # frames for trying that other one: all backends may have become slower
 
 
@@ -20,7 +22,7 @@ class BackendRanking:
         """Begin with ``backends``: at least one, the fastest first."""
         self._backends = tuple(backends)
         self._far: tuple[DenseBackend, ...] = ()  # clearly slower than the best when they were ranked
-        self._took_ms: dict[str, list[float]] = {}  # since the ranking, by name
+        self._took_ms: dict[str, deque[float]] = {}  # since the ranking, of the last frames of each, by name
         self._enough = _ENOUGH
 
     @property
@@ -44,27 +46,27 @@ class BackendRanking:
         """Give up a backend that failed; returns whether another one takes over: the last one stays."""
         if len(self._backends) < 2:
             return False
-        self._backends, self._far = (
-            tuple(each for each in backends if each.name != backend.name) for backends in (self._backends, self._far)
-        )
+        self._backends = tuple(each for each in self._backends if each.name != backend.name)
+        self._far = tuple(each for each in self._clearly_slower() if each in self._far)
+        self._took_ms.pop(backend.name, None)
         return True
 
     def took(self, backend: DenseBackend, milliseconds: float) -> None:
         """Note how long a frame took."""
-        self._took_ms.setdefault(backend.name, []).append(milliseconds)
+        self._took_ms.setdefault(backend.name, deque(maxlen=_REMEMBERED)).append(milliseconds)
 
     def look_again(self) -> bool:
         """Rank again between bursts where the best is slower than the next was; returns whether another one leads.
 
         In bursts, where backends take turns, threads and processor caches may be in another state than for one alone.
         """
-        lately = self._took_ms.get(self.best.name, [])[-self._enough :]
+        lately = list(self._took_ms.get(self.best.name, ()))[-self._enough :]
         if len(self._backends) < 2 or len(lately) < self._enough:
             return False
         if median(lately) <= self._backends[1].milliseconds:
             self._enough = _ENOUGH
             return False
-        self._took_ms[self.best.name] = lately
+        self._took_ms[self.best.name] = deque(lately)
         self._rank(unseen=1.0)
         self._enough = _TO_TRY
         return True
@@ -85,9 +87,13 @@ class BackendRanking:
             for each in self._backends
         ]
         self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))
-        self._far = tuple(each for each in self._backends if CLEARLY * each.milliseconds > self.best.milliseconds)
+        self._far = self._clearly_slower()
         self._took_ms.clear()
         self._enough = _ENOUGH
+
+    def _clearly_slower(self) -> tuple[DenseBackend, ...]:
+        """Return the backends that are clearly slower than the best."""
+        return tuple(each for each in self._backends if CLEARLY * each.milliseconds > self.best.milliseconds)
 
     def forget(self) -> None:
         """Forget what frames took since they were ranked."""

@@ -19,11 +19,13 @@ from cacheinf_ros.engine import (
     load_calibration,
     save_calibration,
 )
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
 
 FRAMES = 8
+_FIRST_PAUSE = 256  # frames until others are collected where the first showed nothing; twice as many each time
 _STOP_S = 3.0
 
 
@@ -33,6 +35,8 @@ class _Stopped(Exception):
 
 class BackgroundCalibrator:
     """Loads a stored calibration where there is one; otherwise collects frames and calibrates on them in a thread.
+
+    Where the frames are unusable, as those of an empty room may be, later ones are collected.
 
     Attributes:
         state: the calibration's state, for diagnostics.
@@ -47,6 +51,8 @@ class BackgroundCalibrator:
         self._frames: list[NDArray[np.uint8]] = []
         self._maps: list[CacheMap | None] = []
         self._thread: threading.Thread | None = None
+        self._goes_on = False  # whether others are collected once the thread has ended
+        self._pause, self._next_pause = 0, _FIRST_PAUSE  # frames to let pass before that
         self._stopping = threading.Event()
         self._found = load_calibration(self._file, model.graph)
         self.state = "stored" if self._found else "collecting frames"
@@ -60,7 +66,11 @@ class BackgroundCalibrator:
         found, self._found = self._found, None
         if found is not None:
             return found
-        if self._thread is None:
+        if self._thread is not None and self._goes_on and not self._thread.is_alive():
+            self._thread = None
+        if self._thread is None and self._pause:
+            self._pause -= 1
+        elif self._thread is None:
             self._collect(image, cache_map)
         return None
 
@@ -80,17 +90,25 @@ class BackgroundCalibrator:
             self._maps.clear()
         self._frames.append(image.copy())
         self._maps.append(cache_map)
+        self.state = "collecting frames"
         if len(self._frames) == FRAMES:
-            self.state = "running"
+            self.state, self._goes_on = "running", False
             self._thread = start_background(self, self._calibrate, "calibration", self._stopping)
 
     def _calibrate(self) -> None:
         with guarded("calibration failed, bounded mode stays exact") as failure, suppress(_Stopped):
-            calibration = calibrate(
-                self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
-            )
+            try:
+                calibration = calibrate(
+                    self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
+                )
+            except EngineError:
+                self._pause, self._next_pause, self._goes_on = self._next_pause, 2 * self._next_pause, True
+                raise
             save_calibration(calibration, self._file)
             self._found = calibration
             self.state = "done"
+        self._frames.clear()  # they are large, and not needed any more
+        self._maps.clear()
         if failure:
-            self.state = f"failed: {failure.reason}"
+            again = f", tried again {self._pause} frames later" if self._goes_on else ""
+            self.state = f"failed{again}: {failure.reason}"

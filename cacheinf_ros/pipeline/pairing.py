@@ -100,13 +100,18 @@ class FramePairing(Generic[T]):
         self._map_timeout_ns = map_timeout_ns
         self._queue_size = queue_size
         self._frames: deque[_Waiting[T]] = deque()
-        self._maps_silent = False  # the last wait timed out, and no map has come since
+        self._maps_silent = False  # the last wait was in vain, and no map has come since
+        self._in_vain_since_ns: int | None = None  # when take was first asked for one of the waiting frames, in vain
         self._epoch = self._taken_epoch = 0
         self._last_stamp_ns: int | None = None
         self._not_after = 0  # consecutive frames whose stamps were not after the one before
 
     def add_frame(self, frame: T, stamp_ns: int, now_ns: int) -> None:
-        """Add a frame; a stamp that is not after the last one's means that time went backwards."""
+        """Add a frame; a stamp that is not after the last one's means that time went backwards.
+
+        Where too many frames wait, the oldest is dropped. Those of a fast camera all are, before they are overdue: so
+        none waits any more once one could have been run for that long, and none had its map.
+        """
         if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
             self._epoch += 1
             self._not_after += 1
@@ -123,7 +128,10 @@ class FramePairing(Generic[T]):
                 is_unordered=self._not_after > 1,  # a looping bag jumps back once, then goes on in order
             )
         )
-        self._drop(len(self._frames) - max(WAITING_FRAMES, self._queue_size))
+        excess = len(self._frames) - max(WAITING_FRAMES, self._queue_size)
+        if excess > 0 and self._in_vain_since_ns is not None and not self._mapped():
+            self._maps_silent |= now_ns - self._in_vain_since_ns >= self._map_timeout_ns
+        self._drop(excess)
 
     def add_map(self, link: MapUpdate) -> None:
         """Add a cache map."""
@@ -135,11 +143,12 @@ class FramePairing(Generic[T]):
 
         A frame older than one that has its map will not get its own any more.
         """
-        stamps = self.chain.stamps
-        mapped = [i for i, waiting in enumerate(self._frames) if waiting.stamp_ns in stamps]
-        ready = mapped or [i for i, waiting in enumerate(self._frames) if self._is_overdue(waiting, now_ns)]
+        ready = self._mapped() or [i for i, waiting in enumerate(self._frames) if self._is_overdue(waiting, now_ns)]
         if not ready:
+            if self._frames and self._in_vain_since_ns is None:
+                self._in_vain_since_ns = now_ns
             return None
+        self._in_vain_since_ns = None
         self._drop(ready[-1] + 1 - self._queue_size)
         return self._paired(self._frames.popleft())
 
@@ -162,6 +171,11 @@ class FramePairing(Generic[T]):
     def drop_all(self) -> None:
         """Drop all frames that wait."""
         self._drop(len(self._frames))
+
+    def _mapped(self) -> list[int]:
+        """Return the places, among the waiting frames, of those that have their maps."""
+        stamps = self.chain.stamps
+        return [place for place, waiting in enumerate(self._frames) if waiting.stamp_ns in stamps]
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
         if waiting.epoch != self._taken_epoch:

@@ -9,7 +9,7 @@ import pytest
 from cacheinf_ros.engine import decode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, FastestDet, SsdBoxes
+from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, DenseMap, FastestDet, SsdBoxes
 
 
 def card(**values: object) -> ModelCard:
@@ -56,9 +56,13 @@ def test_outputs_that_do_not_fit_are_named() -> None:
         decode({"y": np.zeros((1, 4))}, card(decoder=Boxes()), (9, 9))
 
 
-def test_class_maps_of_integers_are_cut_to_the_frame() -> None:
-    classes = np.zeros((1, 20, 40), np.int64)
-    classes[0, 5:15] = 3  # of a frame with twice the proportions, a quarter is above and below
+@pytest.mark.parametrize("shape", [(1, 20, 40), (1, 1, 20, 40)])
+def test_class_maps_of_integers_are_cut_to_the_frame(shape: tuple[int, ...]) -> None:
+    """ArgMax gives the second shape, unless it is told to drop the axis."""
+    classes = np.zeros(shape, np.int64)
+    classes[..., 5:15, :] = 3  # of a frame with twice the proportions, a quarter is above and below
     square = ModelCard(name="test", input_size=(100, 200), resize="letterbox")
-    found = decode({"y": classes}, square, (25, 100)).class_map
-    assert found is not None and found.shape == (10, 40) and (found == 3).all()
+    for read_by in (square, square.model_copy(update={"decoder": DenseMap()})):
+        found = decode({"y": classes}, read_by, (25, 100)).class_map
+        assert found is not None and found.shape == (10, 40) and (found == 3).all()
+    assert decode({"y": classes.astype(np.float32)}, square, (25, 100)).class_map is None

@@ -73,6 +73,30 @@ def test_maps_move_at_their_own_scale() -> None:
     assert np.array_equal(move_class_map(classes, motion, (24, 32))[:5, 2:], classes[1:, :-2])
 
 
+@given(
+    dtype=st.sampled_from(["bool", "uint8", "int32", "int64", "float16", "float32", "float64"]),
+    motion=homographies(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_maps_of_every_type_move_and_keep_their_type(dtype: str, motion: Motion, seed: int) -> None:
+    """Whole numbers may be classes: none is moved that was not there, nor to where its neighbours are not."""
+    values = np.random.default_rng(seed).integers(0, 2, (1, 2, 24, 32)).astype(dtype)
+    moved, smooth = (move_output(each, motion, (48, 64)) for each in (values, values.astype(np.float32)))
+    assert (moved.dtype, moved.shape) == (values.dtype, values.shape)
+    if values.dtype.kind == "f":
+        assert np.allclose(moved, smooth, atol=1e-3)
+    else:
+        alike = np.abs(smooth - np.rint(smooth)) < 0.2  # the nearest pixel has most of the weight
+        assert np.array_equal(moved[alike], np.rint(smooth[alike]).astype(dtype))
+
+
+def test_whole_numbers_move_as_class_maps_do() -> None:
+    classes = np.random.default_rng(0).integers(0, 19, (1, 1, 24, 32))
+    for motion in (Motion.translation(8, -4), Motion.translation(-6, 2), ZOOM):
+        expected = move_class_map(classes[0, 0].astype(np.uint8), motion, (48, 64))
+        assert np.array_equal(move_output(classes, motion, (48, 64))[0, 0], expected)
+
+
 def test_what_is_no_map_stays() -> None:
     vector = np.ones((1, 5), np.float32)
     assert move_output(vector, ZOOM, (24, 32)) is vector

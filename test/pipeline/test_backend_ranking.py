@@ -95,6 +95,35 @@ def test_who_is_not_seen_in_a_burst_is_thought_to_have_become_as_slow_as_the_oth
     assert ranking.best.milliseconds == pytest.approx(factor * min(alone))
 
 
+@given(TIMES, st.lists(st.integers(0, 3), max_size=6))
+def test_whichever_fail_the_others_compute_bursts_and_are_judged(real: list[float], failing: list[int]) -> None:
+    """Those clearly slower than the best may be all that is left, and then one of them is the best."""
+    took = {str(index): milliseconds for index, milliseconds in enumerate(real)}
+    ranking = BackendRanking(sorted(map(backend, took, real), key=lambda each: each.milliseconds))
+    ranking.rank()
+    left = set(took)
+    for burst, place in enumerate([*failing, 0]):
+        used = {each.name: each for each in (ranking.in_turn(frame, burst) for frame in range(16))}
+        assert ranking.best.name in used
+        for each in used.values():
+            ranking.took(each, took[each.name])
+        if ranking.drop(list(used.values())[place % len(used)]):
+            left -= {list(used)[place % len(used)]}
+        assert {ranking.in_turn(frame, burst).name for frame in range(16)} <= left
+        ranking.rank()
+        assert ranking.best.milliseconds == min(took[name] for name in left)
+
+
+def test_of_a_long_time_between_bursts_only_the_last_frames_count() -> None:
+    """With max_loss 0 there are no bursts: times once piled up for as long as the node ran."""
+    ranking = BackendRanking([backend("a", 3.0), backend("b", 50.0)])
+    for milliseconds in [*[2.0] * 1000, *[3.0] * 100]:
+        ranking.took(ranking.best, milliseconds)
+        assert not ranking.look_again()
+    ranking.rank()
+    assert ranking.best.milliseconds == 3.0
+
+
 @pytest.mark.parametrize("backends", [2, 3, 4])
 def test_all_are_timed_beside_an_engine_on_trial(backends: int) -> None:
     """The engine goes first in every other pair of frames, where the dense backend's time does not count."""

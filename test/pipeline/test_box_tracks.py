@@ -100,6 +100,14 @@ def test_stamps_that_go_backwards_and_being_told_to_forget_begin_anew() -> None:
     assert numbers(tracks, [box(0.0)], 5) == [3]
 
 
+def test_where_stamps_stand_still_objects_are_gone_after_some_frames() -> None:
+    """Some drivers leave the stamp at 0: all objects that were ever seen were once remembered."""
+    tracks = BoxTracks()
+    for frame in range(130):
+        assert [each.track for each in tracks.number([box(1000.0 * frame)], 0, is_held=False)] == [frame + 1]
+    assert [each.track for each in tracks.number([box(1000.0), box(129_000.0)], 0, is_held=False)] == [131, 130]
+
+
 def test_empty_boxes_are_numbered() -> None:
     tracks, point = BoxTracks(), replace(box(0.0), width=0.0, height=0.0)
     assert numbers(tracks, [point, point], 0) == [1, 2]

@@ -88,6 +88,32 @@ def test_a_silent_matcher_is_waited_for_once() -> None:
     assert pairs.take(TIMEOUT) is None
 
 
+@given(period=st.integers(1, TIMEOUT), queue_size=st.integers(1, 4))
+def test_a_dead_matcher_stops_no_camera_however_fast(period: int, queue_size: int) -> None:
+    """Where more frames come within the timeout than may wait, each was once dropped before it had waited so long."""
+    pairs, taken = pairing(queue_size), []
+    for frame in range(4 * TIMEOUT // period):
+        pairs.add_frame(str(frame), stamp_ns=frame, now_ns=frame * period)
+        while paired := pairs.take(frame * period):
+            taken.append((paired.stamp_ns, paired.timed_out, paired.path.gap))
+    first, *others = taken
+    assert first[0] * period <= 2 * TIMEOUT
+    assert others[-1] == (frame, True, LATE)
+    assert len({stamp for stamp, _, _ in taken}) >= 2 * TIMEOUT // period
+
+
+def test_maps_that_come_late_but_in_time_are_waited_for() -> None:
+    """A matcher takes 6 frame periods, and its frames waited for one: for a while, no waiting frame has its map."""
+    pairs, taken, period = pairing(), [], 6
+    for frame in range(100):
+        pairs.add_frame(str(frame), stamp_ns=frame, now_ns=frame * period)
+        if frame % 6 == 1 and frame > 7:
+            pairs.add_map(link(frame - 7, frame))
+        if paired := pairs.take(frame * period):
+            taken.append((paired.frame, paired.timed_out))
+    assert taken == [(str(frame), False) for frame in range(6, 91, 6)]
+
+
 def test_when_time_goes_backwards_nothing_is_reused() -> None:
     pairs = pairing()
     pairs.add_map(link(10, 1))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
+from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes
 from cacheinf_ros.engine.following import move_class_map
 
 Classes = NDArray[Any]
@@ -27,7 +28,7 @@ class ClassMaps:
         """Take the name of the output with the classes.
 
         It holds a score per class, [1, classes] or [1, classes, height, width], or the class of each pixel, integers
-        [1, height, width].
+        [1, height, width] or [1, 1, height, width].
 
         Args:
             most_pixels: how many pixels of a map are looked at; of larger maps, only every n-th row and column is.
@@ -38,7 +39,7 @@ class ClassMaps:
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
         """Implement :meth:`Task.read`."""
-        values = outputs[self._output]
+        values = as_classes(outputs[self._output])
         if values.ndim == 3:
             narrow = self.of_map(values[0]).astype(np.uint8)  # as users get them
         else:
@@ -93,8 +94,9 @@ def shows_classes(values: NDArray[Any]) -> bool:
     """Tell whether an output holds classes.
 
     These are scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers that are classes,
-    [1, height, width].
+    [1, height, width] or [1, 1, height, width].
     """
+    values = as_classes(values)
     if values.ndim == 3:
-        return values.shape[0] == 1 and values.dtype.kind in "iu"
+        return values.shape[0] == 1 and are_whole(values)
     return values.ndim in (2, 4) and values.shape[0] == 1 and values.shape[1] > 1

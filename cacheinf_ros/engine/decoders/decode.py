@@ -14,6 +14,7 @@ from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
+from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes, shape_of_classes
 from cacheinf_ros.engine.decoders.instances import Instances, label_of
 from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
 from cacheinf_ros.engine.decoders.probabilities import softmax
@@ -119,13 +120,13 @@ def guessed_decoder(shapes: dict[str, tuple[int, ...]], is_whole: bool) -> Decod
     (shape,) = shapes.values()
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
         return ClassVector()
-    if len(shape) == 3 and shape[0] == 1 and is_whole:
+    if is_whole and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
         return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
 
 
 def _is_whole(outputs: Outputs) -> bool:
-    return all(value.dtype.kind in "iu" for value in outputs.values())
+    return all(are_whole(value) for value in outputs.values())
 
 
 def _only(outputs: Outputs) -> NDArray[Any]:
@@ -143,6 +144,7 @@ def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
 
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:
+    output = as_classes(output)
     classes = output[0] if output.ndim == 3 else output[0].argmax(0)
     moved = move_class_map(classes.astype(np.uint8), motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]

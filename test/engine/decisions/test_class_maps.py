@@ -2,10 +2,12 @@
 """Class map decisions: the majority of neighbouring frames is taken to be right."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decisions import Score, consensus_of_all, score_all
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
 
@@ -18,10 +20,13 @@ def test_the_best_class_of_each_pixel_is_read() -> None:
     assert TASK.read({"scores": scores}, (2, 2)).tolist() == [[0, 2], [0, 1]]
 
 
-def test_classes_may_be_given_as_they_are() -> None:
-    classes = np.random.default_rng(0).integers(0, 5, (1, 64, 48))
+@pytest.mark.parametrize("shape", [(1, 64, 48), (1, 1, 64, 48)])
+def test_classes_may_be_given_as_they_are(shape: tuple[int, ...]) -> None:
+    classes = np.random.default_rng(0).integers(0, 5, shape)
     task = ClassMaps("classes", (64, 48), most_pixels=200)
-    assert np.array_equal(task.read({"classes": classes}, (64, 48)), classes[0, ::4, ::4])
+    picked = classes.reshape(64, 48)[::4, ::4]
+    assert np.array_equal(task.read({"classes": classes}, (64, 48)), picked)
+    assert np.array_equal(task.read({"classes": classes}, (64, 48), Motion.translation(4, 0))[:, 1:], picked[:, :-1])
     assert shows_classes(classes) and not shows_classes(classes.astype(np.float32))
 
 

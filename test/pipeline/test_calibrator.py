@@ -1,0 +1,106 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Calibrating in the background: on frames that show something, which are not kept longer than needed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks.shared_models import mixed_model
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import Calibration, EngineConfig, Mode
+from cacheinf_ros.engine.caching import EVERYTHING
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.pipeline import calibrator
+from cacheinf_ros.pipeline.calibrator import FRAMES, BackgroundCalibrator
+from cacheinf_ros.pipeline.polling import wait_until
+
+DEADLINE_S = 30.0
+FIRST_PAUSE = 256
+MANY = 1_000_000
+FOUND = Calibration(base={}, curve=(), output_scale=OutputScale(deviations=(1.0,)))
+
+
+class Calibrating:
+    """Fails with each of these errors in turn, then finds something; knows which frames it was given."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.first: list[int] = []  # value of the first frame of each call
+        self.frames: list[weakref.ref[NDArray[np.uint8]]] = []
+        self._errors = list(errors)
+
+    def __call__(
+        self, _model: Any, frames: Sequence[NDArray[np.uint8]], maps: Sequence[Any], *_: Any, **__: Any
+    ) -> Any:
+        assert len(frames) == len(maps) == FRAMES
+        self.first.append(int(frames[0].reshape(-1).view(np.uint32)[0]))
+        self.frames += map(weakref.ref, frames)
+        if self._errors:
+            raise self._errors.pop(0)
+        return FOUND
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes a calibrator which has no stored calibration."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def make(calibrating: Calibrating) -> BackgroundCalibrator:
+        monkeypatch.setattr(calibrator, "calibrate", calibrating)
+        return BackgroundCalibrator(mixed_model(), EngineConfig(mode=Mode.BOUNDED), EVERYTHING)
+
+    return make
+
+
+def numbered(number: int) -> NDArray[np.uint8]:
+    """Return a frame that knows its number."""
+    return np.full((4, 3), number, np.uint32).view(np.uint8).reshape(4, 4, 3)
+
+
+def test_where_frames_show_nothing_later_ones_are_taken_after_growing_pauses(start: Any) -> None:
+    calibrating = Calibrating(EngineError("show something"), EngineError("show something"))
+    working, fed, found = start(calibrating), 0, None
+    for attempt in range(3):
+        while len(calibrating.first) == attempt:
+            assert fed < MANY
+            found = working.feed(numbered(fed), None) or found
+            fed += 1
+        state = "done" if attempt == 2 else f"failed, tried again {FIRST_PAUSE << attempt} frames later: show something"
+        assert wait_until(lambda state=state: working.state == state, DEADLINE_S)
+    first = calibrating.first
+    assert first[0] == 0
+    assert first[1] >= FRAMES + FIRST_PAUSE and first[2] >= first[1] + FRAMES + 2 * FIRST_PAUSE
+    assert (found or working.feed(numbered(fed), None)) is FOUND
+    assert working.feed(numbered(fed), None) is None
+    working.stop()
+
+
+@pytest.mark.parametrize("error", [None, EngineError("show something"), RuntimeError("a bug")])
+def test_frames_are_freed_once_they_are_not_needed(start: Any, error: Exception | None) -> None:
+    """Eight frames of a large camera, with their maps, once stayed in memory for as long as the node ran."""
+    calibrating = Calibrating(*([error] if error else []))
+    working = start(calibrating)
+    for _ in range(FRAMES):
+        working.feed(numbered(0), None)
+    assert wait_until(lambda: working.state.startswith("failed" if error else "done"), DEADLINE_S)
+    assert wait_until(lambda: not any(frame() is not None for frame in calibrating.frames), DEADLINE_S)
+    assert len(calibrating.frames) == FRAMES
+    working.stop()
+
+
+def test_a_bug_is_not_tried_again(start: Any) -> None:
+    calibrating = Calibrating(RuntimeError("a bug"))
+    working = start(calibrating)
+    for _ in range(FRAMES):
+        working.feed(numbered(0), None)
+    assert wait_until(lambda: working.state.startswith("failed: "), DEADLINE_S)
+    for _ in range(3 * FIRST_PAUSE):
+        working.feed(numbered(0), None)
+    assert len(calibrating.first) == 1
+    working.stop()
