@@ -123,8 +123,6 @@ class Runner:
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are of any use for the next frame."""
-        if self._config.mode is Mode.DENSE:
-            return False
         return self.promised is None or self._config.mode is not Mode.BOUNDED or self.promised.wants_maps
 
     def infer(
