@@ -4,38 +4,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cacheinf_ros.catalog import CatalogFolder
-from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, identity_of_variant
-from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
+from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, identity_of_variant, whole_frames_prefix
 from cacheinf_ros.catalog.serving.device_models import View
+from cacheinf_ros.catalog.serving.serving_places import CloudAnswer
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.results import without_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
-from cacheinf_ros.nodes.whole_frames import WholeFrames
-from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
+from cacheinf_ros.offload import REFUSES, OffloadConfig
 from cacheinf_ros.pipeline.node_configs import ResultConfig
 
 _LINK = "link"  # the stage that is spent on the link, not on the server
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Session:
+    """The session in which a variant of a model is asked."""
+
+    variant: str
+    frames: WholeFrames
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refuses the variant; it may have others."""
+        return self.frames.complaint.startswith(REFUSES)
+
+
 class CatalogCloud:
-    """Has frames computed by variants on the server, with one session per model, for the variant asked last."""
+    """Has frames computed by variants on the server, with one session per model.
+
+    A session for another variant replaces it only once that variant has answered.
+    """
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
         """Prepare; ``folders`` are the catalogs of the models."""
+        get = node.parameters.get
         self._node = node
         self._connection = connection
-        self._load_deadline_ms = node.parameters.get(CatalogConfig).load_deadline_ms
-        self._prices = node.parameters.get(CatalogBudgetConfig).prices
+        self._load_deadline_ms = get(CatalogConfig).load_deadline_ms
+        self._prices = get(CatalogBudgetConfig).prices
+        self._pause_s = get(OffloadConfig).probe_max_s
         self._folders = {folder.file.name: folder for folder in folders}
-        self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model: the variant and its session
+        self._reports = {
+            name: whole_frame_report(node, node.health, whole_frames_prefix(name)) for name in self._folders
+        }
+        self._sessions: dict[str, _Session] = {}  # by model
 
     def is_up(self, model: str) -> bool:
         """Tell whether requests for a model are worth sending."""
-        asked = self._asked.get(model)
-        return self._connection.has_server and (asked is None or not asked[1].complaint)
+        session = self._sessions.get(model)
+        return self._connection.has_server and (session is None or session.is_refused or not session.frames.complaint)
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[InferenceResult]:
         """Send a frame to a variant on the server, and wait for its result.
@@ -45,12 +67,18 @@ class CatalogCloud:
             why: the reason for choosing the server, for the result.
             is_new: whether the server has to load the variant first; if so, it gets extra time.
         """
-        frames, is_new = self._frames_for(model, variant, is_new=is_new)
+        session = self._sessions.get(model)
+        if session is None or session.variant != variant:
+            session, is_new = self._begun(model, variant), True
+        frames = session.frames
         before = frames.bytes_sent
         message = frames.ask(view.stamp_ns, view.image, more_ms=self._load_deadline_ms if is_new else 0.0)
         sent = frames.bytes_sent - before
+        complaint = "" if message is not None else frames.complaint or "it did not answer in time"
+        is_kept = self._keep(model, session, has_answered=message is not None)
         if message is None:
-            return CloudAnswer(answer=None, money=self._prices.dollars(0.0, sent))
+            pause_s = self._pause_s if session.is_refused or not is_kept else 0.0
+            return CloudAnswer(answer=None, money=self._prices.dollars(0.0, sent), why=complaint, pause_s=pause_s)
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
         money = self._prices.dollars(sum(stages.values()), sent + len(message.data))
@@ -61,9 +89,9 @@ class CatalogCloud:
 
     def close(self) -> None:
         """End all sessions: nothing more is asked of the server."""
-        for _, frames in self._asked.values():
-            frames.close()
-        self._asked.clear()
+        for session in self._sessions.values():
+            session.frames.close()
+        self._sessions.clear()
 
     def probe(self, model: str, view: View) -> float:
         """Send a frame, without waiting, to a server that was late, if it is time to try it again.
@@ -73,24 +101,34 @@ class CatalogCloud:
         Returns:
             what the bytes that were sent cost, in dollars.
         """
-        if model not in self._asked or not self._asked[model][1].complaint:
+        if model not in self._sessions or not self._sessions[model].frames.complaint:
             return 0.0
-        frames = self._asked[model][1]
+        frames = self._sessions[model].frames
         before = frames.bytes_sent
         frames.ask(view.stamp_ns, view.image)
         return self._prices.dollars(0.0, frames.bytes_sent - before)
 
-    def _frames_for(self, model: str, variant: str, *, is_new: bool) -> tuple[WholeFrames, bool]:
-        """Return the session for a variant, and whether the server has to load the variant first."""
-        asked = self._asked.get(model)
-        if asked is not None and asked[0] == variant:
-            return asked[1], is_new
-        if asked is not None:
-            asked[1].close()
+    def _begun(self, model: str, variant: str) -> _Session:
+        """Begin a session for another variant, of which nothing is told until it is kept."""
         node, identity = self._node, identity_of_variant(self._folders[model], variant)
         frames = WholeFrames(
             node, self._connection, node.parameters.get(OffloadConfig), identity, node.health,
-            most_output_bytes=node.parameters.get(ResultConfig).max_output_bytes, prefix=f"{model}, whole frames: ",
+            most_output_bytes=node.parameters.get(ResultConfig).max_output_bytes, report=self._reports[model],
         )  # fmt: skip
-        self._asked[model] = variant, frames
-        return frames, True
+        frames.tells = False
+        return _Session(variant=variant, frames=frames)
+
+    def _keep(self, model: str, asked: _Session, *, has_answered: bool) -> bool:
+        """Keep one of the sessions of a model: the one just asked, or the one before it where only that one works."""
+        before = self._sessions.get(model)
+        if before is asked:
+            return True
+        if before is not None and not has_answered and not before.frames.complaint:
+            asked.frames.close()
+            return False
+        if before is not None:
+            before.frames.tells = False  # the other one is told of from now on, by the same report
+            before.frames.close()
+        asked.frames.tells = True
+        self._sessions[model] = asked
+        return True

@@ -28,7 +28,7 @@ class CatalogInferenceNode(FrameNode):
     def configure(self) -> None:
         """Read the catalogs."""
         self._pipeline = CatalogPipeline(self)
-        self._live_catalogs = LiveCatalogs(self, CatalogConfig, self._register)
+        self._live_catalogs = LiveCatalogs(self, CatalogConfig, self._register, self._go_on)
 
     def activate(self) -> None:
         """Start with empty caches."""
@@ -56,14 +56,23 @@ class CatalogInferenceNode(FrameNode):
         self.begin(self._asking, pipeline.answer, pipeline.rest)
 
     def _register(self, folders: Sequence[CatalogFolder]) -> bool:
-        """Serve these models from now on, and drop the waiting image; False if the current request takes too long."""
-        is_active = self.standing is Standing.ACTIVE
-        if is_active:
-            super().deactivate()
-            if not self._has_finished:
-                return False
-        self._pipeline.register(folders)
-        if is_active:
+        """Serve these models from now on, and drop the waiting image; False: the request at hand is not finished yet.
+
+        The executor does not wait for it, as it may itself wait for what only the executor delivers.
+        """
+        if not self._ends_soon():
+            return False
+        try:
+            self._pipeline.register(folders)
+        finally:
+            self._go_on()
+        return True
+
+    def _go_on(self) -> bool:
+        """Ask the models that are served now, after a pause; False: the last request before it is not finished yet."""
+        if not self._ends_soon():
+            return False
+        if self.standing is Standing.ACTIVE:
             self._begin_to_ask()
         return True
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog import CatalogFolder, Place, prepare_catalogs
-from cacheinf_ros.catalog.scheduling import Demand
 from cacheinf_ros.catalog.serving import (
     Announcer,
     Asked,
@@ -18,8 +18,9 @@ from cacheinf_ros.catalog.serving import (
     CatalogConfig,
     CatalogsInUse,
 )
-from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
+from cacheinf_ros.catalog.serving.catalog_service import CatalogService
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
+from cacheinf_ros.catalog.serving.serving_places import Places
 from cacheinf_ros.energy import PowerModel, RequestEnergy
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.quantisation import computes_int8
@@ -46,6 +47,22 @@ _RESULT_DEPTH = 100  # results of all models together
 _PERIOD_S = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Served:
+    """What serves the models of some catalogs.
+
+    Attributes:
+        configs: the node's configurations, with these catalogs.
+        device, cloud: the places of variants; no server: ``cloud`` is None.
+        service: decides about requests.
+    """
+
+    configs: CatalogsInUse
+    device: DeviceModels
+    cloud: CatalogCloud | None
+    service: CatalogService[InferenceResult]
+
+
 class CatalogPipeline:
     """The inference half of the node; used only by the node's worker thread.
 
@@ -63,10 +80,9 @@ class CatalogPipeline:
         """Read the catalogs; raises :class:`CacheinfError` where that fails, or no variant of a model may run."""
         get, log = node.parameters.get, node.get_logger()
         self._node = node
-        self._configs = CatalogsInUse(node.parameters)
-        config = self._configs.get(CatalogConfig)
+        config = get(CatalogConfig)
         folders = config.read(int8=computes_int8(get(EngineConfig).device))
-        demands = config.demands(folders)  # before anything is prepared, so that a mistake is reported at once
+        config.demands(folders)  # before anything is prepared, so that a mistake is reported at once
         if config.loads_variants:
             prepare_catalogs(folders, log.info, log.error)
         self._connection: ServerConnection | None = None
@@ -79,13 +95,13 @@ class CatalogPipeline:
         self._figures: dict[str, FigureTopic] = {}
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
-        self._serve(folders, demands)
+        self._serve(self._made(folders))
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     @property
     def rates_hz(self) -> Sequence[float]:
         """The rate in Hz at which each model is to be asked at present."""
-        return self._configs.get(CatalogConfig).rates_hz
+        return self._served.configs.get(CatalogConfig).rates_hz
 
     def register(self, folders: Sequence[CatalogFolder]) -> None:
         """Serve the models of the catalogs that the parameters name now, with what is left of the budget.
@@ -96,26 +112,26 @@ class CatalogPipeline:
             folders: the catalogs that the parameters name, prepared.
 
         Raises:
-            CacheinfError: no variant of a model may run.
+            CacheinfError: no variant of a model may run; then the former models are still served.
         """
-        self._configs.take()
-        demands = self._configs.get(CatalogConfig).demands(folders)
-        self._device.drop_all()
-        if self._cloud is not None:
-            self._cloud.close()
-        self._serve(folders, demands, before=self._service)
+        before = self._served
+        served = self._made(folders, before=before.service)
+        before.device.drop_all()
+        if before.cloud is not None:
+            before.cloud.close()
+        self._serve(served)
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """Return the names of the models computed together with this one; must be called in the worker's thread."""
-        return self._device.computed_with(model)
+        return self._served.device.computed_with(model)
 
     def answer(self, asked: Asked[Arrival]) -> None:
         """Publish exactly one result for a request."""
         self._node.health.count("accepted")
-        arrival = asked.frame
+        arrival, service = asked.frame, self._served.service
         with guarded(asked.model) as failure:
-            self._service.follow_parameters()
-            message = self._service.serve(asked.model, self._seen(arrival))
+            service.follow_parameters()
+            message = service.serve(asked.model, self._seen(arrival))
         if failure:
             message = self._nothing(asked.model, arrival, failure.reason)
         self._results.publish(message)
@@ -123,16 +139,16 @@ class CatalogPipeline:
         if self._figures[asked.model].publisher.get_subscription_count():
             self._publish_figures(asked.model, message, arrival.age_ms)
         self._report.answered(asked.model, variant=message.variant, where=message.where, error=message.error)
-        self._used_bytes = self._service.used_bytes
+        self._used_bytes = service.used_bytes
 
     def rest(self) -> None:
         """Use the time in which no request waits to load better variants."""
         with guarded("loading"):
-            self._service.improve()
+            self._served.service.improve()
 
     def forget(self) -> None:
         """Have the next frame computed completely; must be called while no request is being served."""
-        self._device.forget()
+        self._served.device.forget()
         self._view = None
 
     def close(self) -> None:
@@ -141,32 +157,34 @@ class CatalogPipeline:
         The executor's thread must call it, before the node's publishers are destroyed.
         """
         self._node.health.counted("result_subscribers", lambda: 0)
-        self._device.drop_all()
+        self._served.device.drop_all()
         if self._connection is not None:
             self._connection.close()
 
-    def _serve(
-        self,
-        folders: Sequence[CatalogFolder],
-        demands: Sequence[Demand],
-        *,
-        before: CatalogService[InferenceResult] | None = None,
-    ) -> None:
-        node, config = self._node, self._configs.get(CatalogConfig)
+    def _made(
+        self, folders: Sequence[CatalogFolder], *, before: CatalogService[InferenceResult] | None = None
+    ) -> _Served:
+        """Make what serves the catalogs that the parameters name now; nothing changes before :meth:`_serve`.
+
+        Raises:
+            CacheinfError: no variant of a model may run.
+        """
+        node, configs = self._node, CatalogsInUse(self._node.parameters)
+        config = configs.get(CatalogConfig)
+        demands = config.demands(folders)
         catalogs = [demand.catalog for demand in demands]
-        self.models: Sequence[str] = tuple(catalog.model for catalog in catalogs)
         connection, split, cloud = self._connection, None, None
         if connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
             split = CatalogSplit(node, catalogs, connection)
         if connection and Place.CLOUD in config.places:
             cloud = CatalogCloud(node, folders, connection)
         announcer = Announcer(node.health.note, node.get_logger().info)
-        self._cloud, self._device = cloud, DeviceModels(folders, self._configs, announcer, split)
-        self._service: CatalogService[InferenceResult] = CatalogService(
+        device = DeviceModels(folders, configs, announcer, split)
+        service: CatalogService[InferenceResult] = CatalogService(
             demands,
-            self._configs,
+            configs,
             Places(
-                device=self._device,
+                device=device,
                 split=split,
                 cloud=cloud,
                 server_load=None if connection is None else lambda: connection.server_load,
@@ -176,6 +194,13 @@ class CatalogPipeline:
             lambda view, result: self._message(view.header, result),
             before=before,
         )
+        return _Served(configs=configs, device=device, cloud=cloud, service=service)
+
+    def _serve(self, served: _Served) -> None:
+        """Serve these models from now on."""
+        node = self._node
+        self._served = served
+        self.models: Sequence[str] = served.service.models
         self._report.follow(self.models)
         for gone in set(self._figures) - set(self.models):
             node.destroy_publisher(self._figures.pop(gone).publisher)
@@ -186,7 +211,7 @@ class CatalogPipeline:
     def _publish_figures(self, model: str, message: InferenceResult, latency_ms: float) -> None:
         config = self._node.parameters.get(EngineConfig)
         if config.mode is Mode.BOUNDED and message.where != "server":
-            self._figures[model].publish(message, latency_ms, config.max_loss, self._device.measured_loss(model))
+            self._figures[model].publish(message, latency_ms, config.max_loss, self._served.device.measured_loss(model))
         else:
             self._figures[model].publish(message, latency_ms, None, None)
 
@@ -199,7 +224,8 @@ class CatalogPipeline:
 
     def _tell(self) -> None:
         """Report what is left of the budget, even while no image comes; a timer calls this in another thread."""
-        self._report.left(self._service.account, self._service.left_s, self._used_bytes)
+        service = self._served.service
+        self._report.left(service.account, service.left_s, self._used_bytes)
 
     def _nothing(self, model: str, arrival: Arrival, error: str) -> InferenceResult:
         mode = self._node.parameters.get(EngineConfig).mode

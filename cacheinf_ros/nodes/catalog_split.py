@@ -103,9 +103,10 @@ class SplitCache(CachedModel):
         return True
 
     def close(self) -> None:
-        """End the session soon."""
+        """End the session soon, and release the model."""
         self.is_closed = True
         self._link.close()
+        super().close()
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
         """Implement :meth:`CachedModel.run`; the result's ``why`` says why the frame was not shared, if it was not."""

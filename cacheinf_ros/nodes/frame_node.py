@@ -100,6 +100,10 @@ class FrameNode(ManagedNode):
                 f"the frame at hand was not finished in {self._patience_s:g} s: its result may never come"
             )
 
+    def _ends_soon(self) -> bool:
+        """Drop the frames that wait, without waiting for those being worked on; returns whether all are finished."""
+        return all([worker.stop(0.0) for worker in self._workers])
+
     def close(self) -> None:
         """Finish what is being worked on, with a shorter timeout than usual, and free what is loaded."""
         self._patience_s = _FINISHED_AT_THE_END_S

@@ -34,20 +34,29 @@ class LiveCatalogs:
     """
 
     def __init__(
-        self, node: FrameNode, config: type[CatalogFoldersConfig], take: Callable[[Sequence[CatalogFolder]], bool]
+        self,
+        node: FrameNode,
+        config: type[CatalogFoldersConfig],
+        take: Callable[[Sequence[CatalogFolder]], bool],
+        go_on: Callable[[], bool] = lambda: True,
     ) -> None:
         """Start from the catalogs that the node has read.
 
         Args:
             node: the node that has the parameter.
             config: the configuration class that has the parameter.
-            take: makes the node use other catalogs from now on; False: not yet, it is to be called again.
+            take: makes the node use other catalogs from now on; False: not yet, it is to be called again. Where it
+                raises :class:`CacheinfError`, the node goes on with the former ones.
+            go_on: is called where ``take`` was to be called again, but others are named by then: makes the node go on
+                with those in use; False: not yet.
         """
-        self._node, self._config, self._take = node, config, take
+        self._node, self._config, self._take, self._go_on = node, config, take, go_on
         self._taken = self._named
         self._prepared: tuple[tuple[str, ...], Folders | None] | None = None  # None: cannot be used any more
         self._preparing: threading.Thread | None = None
         self._failed: tuple[str, ...] | None = None  # not tried again until they are named again
+        self._is_awaited = False  # whether the node is about to take what is prepared
+        self._has_complained = False
         self._timer = node.create_timer(_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         node.add_on_set_parameters_callback(self._check)
 
@@ -90,23 +99,37 @@ class LiveCatalogs:
 
     def _look(self) -> None:
         """Start to prepare catalogs that have been named, or hand over those that are prepared."""
+        if self._is_awaited and (self._prepared is None or self._prepared[0] != self._named):
+            if not self._go_on():
+                return
+            self._is_awaited = False
         if self._preparing is not None or self._named == self._failed:
             return
         if self._named == self._taken:
-            if self._failed is not None or self._prepared is not None:  # the catalogs in use are named again
-                self._failed = self._prepared = None
+            self._failed = self._prepared = None
+            if self._has_complained:  # the catalogs in use are named again
+                self._has_complained = False
                 self._node.health.erase(_NAME)
-            return
-        if self._prepared is None or self._prepared[0] != self._named:
+        elif self._prepared is None or self._prepared[0] != self._named:
             self._start()
+        else:
+            self._hand_over(*self._prepared)
+
+    def _hand_over(self, named: tuple[str, ...], folders: Folders | None) -> None:
+        """Have the node take what is prepared; what it cannot use is not tried again until it is named again."""
+        try:
+            self._is_awaited = folders is not None and not self._take(folders)
+        except CacheinfError as error:
+            self._is_awaited, folders = False, None
+            self._complain(named, error)
+        if self._is_awaited:
             return
-        named, folders = self._prepared
+        self._prepared = None
         if folders is None:
-            self._failed, self._prepared = named, None
-            return
-        if self._take(folders):
+            self._failed = named
+        else:
+            self._taken = named
             self._say(f"{len(folders)} catalogs are in use now: {', '.join(folder.file.name for folder in folders)}")
-            self._taken, self._prepared = named, None
 
     def _start(self) -> None:
         named = self._named
@@ -129,9 +152,11 @@ class LiveCatalogs:
 
     def _say(self, text: str) -> None:
         self._node.get_logger().info(text)
+        self._has_complained = False
         self._node.health.erase(_NAME)
 
     def _complain(self, named: Iterable[str], error: Exception) -> None:
         text = f"{', '.join(named)} cannot be used, the former ones go on: {' '.join(str(error).split())}"
+        self._has_complained = True
         self._node.get_logger().error(text)
         self._node.health.note(_NAME, text)

@@ -186,7 +186,7 @@ class RowSharing(LinkedSession):
             self._schedule_for(np.array(welcome.profile, np.float64))
         if self._scheduler is not None and self._policy.is_searched:
             self._find_schedules(self._scheduler)
-        self._report.say(self.session.complaint)
+        self._tell(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
         scheduler, partner = self._asked, self._partner

@@ -36,7 +36,10 @@ NOT_USED = "not used"
 
 
 class ServerReport:
-    """Reports how a session with the server is doing: always in diagnostics, and in the log what is new."""
+    """Reports how a session with the server is doing: always in diagnostics, and in the log what is new.
+
+    What is wrong is logged once until all is well again. Sessions of which one replaces the other may have one report.
+    """
 
     def __init__(self, node: Node, health: Health, *, started: str, until: str, prefix: str) -> None:
         """Prepare.
@@ -51,23 +54,23 @@ class ServerReport:
         self._logger = node.get_logger()
         self._health = health
         self._started, self._until, self._prefix = started, until, prefix
-        self._said = ""
+        self._said: tuple[str, ...] = ("",)  # what was logged since all was last well, or that it is
         self._lines: deque[float] = deque(maxlen=_MOST_LINES)  # when they were logged
 
     def rest(self) -> None:
         """Report that the server is not used at present."""
         self._health.note(f"{self._prefix}server", NOT_USED)
-        self._said = NOT_USED  # so that the log tells when it is used again
+        self._said = ()  # so that the log tells when it is used again
 
     def say(self, complaint: str) -> None:
         """Report why the server is not waited for; an empty complaint means that it is."""
         self._health.note(f"{self._prefix}server", complaint or "up")
-        if complaint == self._said:
+        if complaint in self._said:
             return
         now = time.monotonic()
         if len(self._lines) == _MOST_LINES and now - self._lines[0] < _LINES_S:
             return  # not now: whoever answers in a server's name could fill the disk
-        self._said = complaint
+        self._said = (*self._said, complaint)[-_MOST_LINES:] if complaint and "" not in self._said else (complaint,)
         self._lines.append(now)
         if complaint:
             self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until {self._until}")
@@ -172,6 +175,9 @@ class LinkedSession(ABC):
     """A series of sessions of a node with servers: while none is wanted, other robots may take its place there.
 
     Everything ends after :meth:`close`, or with :meth:`ServerConnection.close`.
+
+    Attributes:
+        tells: whether diagnostics and log tell how the session is doing; False where they tell of another one.
     """
 
     def __init__(
@@ -196,6 +202,7 @@ class LinkedSession(ABC):
         self._report = report
         self._is_wanted = is_wanted
         self._is_closing = self._is_begun = False
+        self.tells = True
         self._linked = self._join()
         if not is_wanted():
             report.rest()
@@ -203,8 +210,18 @@ class LinkedSession(ABC):
         self._timer = node.create_timer(min(_TICK_S, probe_s), self._tick, clock=steady)
 
     def close(self) -> None:
-        """End soon, in the executor's thread, which must not use what another thread has destroyed."""
+        """End soon, in the executor's thread, which must not use what another thread has destroyed.
+
+        Nothing is told of the session from now on: its name in diagnostics may have been erased when it ends.
+        """
+        tells, self.tells = self.tells, False
         self._is_closing = True
+        if tells:
+            self._report.rest()
+
+    def _tell(self, complaint: str) -> None:
+        if self.tells:
+            self._report.say(complaint)
 
     def _tick(self) -> None:
         if self._is_closing:
@@ -231,7 +248,8 @@ class LinkedSession(ABC):
         """End, and tell the server; must be called by the executor's thread, or after it has ended."""
         self._leave()
         self._node.destroy_timer(self._timer)
-        self._report.rest()
+        if self.tells:
+            self._report.rest()
 
     def _join(self) -> RobotSession:
         session = self._make_session(f"robot_{secrets.token_hex(4)}")

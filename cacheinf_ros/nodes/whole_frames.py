@@ -38,7 +38,7 @@ class WholeFrames(LinkedSession):
         *,
         most_output_bytes: int,
         is_wanted: Callable[[], bool] = lambda: True,
-        prefix: str = "",
+        report: ServerReport | None = None,
     ) -> None:
         """Prepare, and greet the server while frames are to be sent.
 
@@ -46,15 +46,14 @@ class WholeFrames(LinkedSession):
             identity: the identity of the model.
             most_output_bytes: the limit for the outputs in a result, at least 32 MB; larger results are not taken.
             is_wanted: returns whether frames are to be sent at present.
-            prefix: the prefix of texts in log and diagnostics, where the node has several of these.
+            report: reports how the session is doing; None: a report of its own does.
         """
         self.bytes_sent = 0
         self._config = config
         self._health = health
-        report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
         self._identity = identity
         self._most_output_bytes = max(most_output_bytes, _AT_LEAST)
-        super().__init__(node, connection, report, config.probe_s, is_wanted)
+        super().__init__(node, connection, report or whole_frame_report(node, health), config.probe_s, is_wanted)
 
     @property
     def complaint(self) -> str:
@@ -103,7 +102,12 @@ class WholeFrames(LinkedSession):
 
     def _greet(self) -> None:
         self._session.poll()
-        self._report.say(self._session.complaint)
+        self._tell(self._session.complaint)
+
+
+def whole_frame_report(node: Node, health: Health, prefix: str = "") -> ServerReport:
+    """Make the report of a session for whole frames; ``prefix``: of its texts, where the node has several of these."""
+    return ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
 
 
 def no_longer_than(took_ms: float, stages_ms: Sequence[float]) -> list[float]:

@@ -28,13 +28,13 @@ from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.harness import NodeGroup
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.conversions import time_message
 from cacheinf_ros.nodes.results import outputs_from
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline.runner import Runner
 
 START_S = DEADLINE_S = 60.0
 NAMES = ("specialising", "specialist_classes", "specialist_passed")
@@ -142,6 +142,23 @@ def test_it_can_be_switched_off_and_on_again(coloured: tuple[CatalogFolder, Spec
     assert by_specialist(device.look(RED, RED, GREEN, until=by_specialist)[-1])
 
 
+def test_what_is_not_used_any_more_ends_its_work_in_the_background(
+    coloured: tuple[CatalogFolder, SpecialiseFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Runner] = []
+    monkeypatch.setattr(Runner, "close", lambda runner: closed.append(runner))
+    device = Device(coloured[0])
+    device.models.load("colours", "original")
+    cached: Any = device.models._loaded["colours"].cached
+    device.look(RED, RED, GREEN, until=by_specialist)
+    small = cached._small.cached.runner
+    device.settings.specialise(False)
+    device.look(RED, until=lambda _: True)
+    assert closed == [small]
+    device.models.drop("colours")
+    assert closed == [small, cached.runner]
+
+
 def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
     """The small trunk takes 0.5 ms, and the model is said to take only 0.51 ms."""
     device = Device(coloured[0], pause_s=1000.0)
@@ -163,8 +180,10 @@ def test_what_vanishes_while_it_runs_is_named(coloured: tuple[CatalogFolder, Spe
     device.look(RED, RED, GREEN, until=lambda _: bool(device.lines))
     assert "no specialist for red, green: it could not be made" in device.lines[0]
     assert "trunk-1.safetensors does not exist" in device.lines[0]
-    with pytest.raises(CatalogError, match=r"trunk-1\.safetensors does not exist; build the catalog anew"):
-        device.models.load("colours", "8bit")
+    device.models.load("colours", "8bit")  # specialists are optional
+    assert "trunk-1.safetensors does not exist; build the catalog anew" in device.note("specialising")
+    assert "no specialists for 8bit: " in device.lines[-1]
+    assert {result.variant for result in device.look(RED)[:3]} == {"8bit"}
 
 
 def test_an_original_that_vanishes_is_named(

@@ -50,7 +50,8 @@ class Link:
 
 
 def cache(link: Any, variant: str = "original") -> SplitCache:
-    runner: Any = None
+    closed: list[bool] = []
+    runner: Any = SimpleNamespace(closed=closed, close=lambda: closed.append(True))
     prices = PriceConfig(price_server_s=2.0, price_mb=3.0)
     return SplitCache(
         runner, link, PartitionCosts(), prices, variant=variant, costs=(COSTS[Place.SPLIT], COSTS[Place.DEVICE])
@@ -69,6 +70,14 @@ def test_money_by_hand() -> None:
         link.session.welcome = SimpleNamespace(instance=instance)
         before = ours._loaded_by
         assert ours._money() == pytest.approx(0.0 if before == instance else 1.0)
+
+
+def test_what_is_dropped_ends_its_session_and_its_work_in_the_background() -> None:
+    link = Link()
+    ours = cache(link)
+    ours.close()
+    runner: Any = ours.runner
+    assert link.is_closed and ours.is_closed and len(runner.closed) == 1
 
 
 def test_waiting_is_not_computing() -> None:

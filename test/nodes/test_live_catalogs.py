@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,14 +100,35 @@ def test_a_model_comes_while_the_budget_goes_on_and_goes_again(
     assert wait_until(lambda: not any(name.startswith("left") for name in station.said(NODE)), DEADLINE_S)
 
 
-def test_a_server_learns_of_models_too(
-    robot: Any, nodes: NodeGroup, folders: dict[str, str], station: Any, film: Any
+def test_what_turns_out_to_be_unusable_is_said_and_all_goes_on(
+    robot: Any, folders: dict[str, str], station: Any, film: Any, tmp_path: Path
 ) -> None:
+    """These variants run split, while the server's policy is to divide no frames."""
+    split = {**COSTS, Place.SPLIT: Cost(energy_j=0.5, money=1e-5, memory_bytes=10_000)}
+    folder = str(made_catalog(tmp_path / "split", "split", split).path)
+    (answer,), _ = station.set_parameters(NODE, **{"server.policy": "local"})
+    assert answer.successful
+    assert not set_catalogs(station, NODE, folders["mixed"], folder)
+    assert wait_until(lambda: "splits no frames" in station.said(NODE).get("catalogs", ""), DEADLINE_S)
+    film(answered({"mixed"}, "local"))
+    assert not set_catalogs(station, NODE, folders["mixed"])
+    assert wait_until(lambda: "catalogs" not in station.said(NODE), DEADLINE_S)
+    film(answered({"mixed"}, "local"))
+
+
+def test_a_server_learns_of_models_too(
+    robot: Any, nodes: NodeGroup, folders: dict[str, str], station: Any, film: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(folders["left"], tmp_path / "lost")
+    lost = tmp_path / "lost" / "catalog.yaml"
+    lost.write_text(lost.read_text().replace(TINY, str(tmp_path / "nosuch.yaml")))
     server = nodes.start(NodeCommand(executable="server", parameters={"model": TINY, "threads": 1}))
     server.wait_ready(DEADLINE_S)
     assert not set_catalogs(station, NODE, folders["mixed"])
     film(answered({"mixed"}, "local"))
     assert "cannot be read" in set_catalogs(station, "server", "nosuch")
+    assert not set_catalogs(station, "server", str(lost.parent))  # only the original's card is lost
+    assert wait_until(lambda: "the former ones go on" in station.said("server").get("catalogs", ""), DEADLINE_S)
     assert not set_catalogs(station, "server", folders["left"], folders["mixed"])
     film(answered({"mixed"}, "server"))
     assert not set_catalogs(station, NODE, folders["mixed"], folders["left"])

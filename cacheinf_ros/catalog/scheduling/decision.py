@@ -75,6 +75,7 @@ class Why(Enum):
     CHEAPEST = "the cheapest: nothing fits the budget"
     USED_UP = "refused: the budget is used up"
     UNREACHABLE = "refused: no variant runs on this device, and the cloud is out of reach"
+    LEFT_OUT = "refused: no variant that can be reached could be loaded; the log says why, they are tried again soon"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

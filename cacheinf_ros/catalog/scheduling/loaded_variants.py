@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.decision import Option
@@ -74,6 +74,10 @@ class LoadedVariants:
         """Return the variant that is loaded for a model, or None."""
         return self._of.get(model)
 
+    def remove(self, model: str) -> None:
+        """Count the model's variant, if it has one, as loaded no more."""
+        self._of.pop(model, None)
+
     def touch(self, model: str) -> None:
         """Mark the model's variant as the most recently used."""
         self._of[model] = self._of.pop(model)
@@ -83,7 +87,7 @@ class LoadedVariants:
 
         Args:
             model: the model whose variant the option replaces.
-                kept: models that are evicted only after all others.
+            kept: models that are evicted only after all others.
 
         Raises:
             CatalogError: the option does not fit even alone.
@@ -94,10 +98,26 @@ class LoadedVariants:
                 f"variant {option.variant.name!r} of {model!r} takes {needed} bytes, the device has {self.capacity}: "
                 "leave it out, or give the device more memory"
             )
+        return self._in_the_way(model, lambda others: self._used(others) + needed, kept)
+
+    def too_many(self, model: str, kept: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the models to evict so that what is loaded fits, as variants share less than they did.
+
+        Args:
+            model: the model whose variant stays.
+            kept: models that are evicted only after all others.
+        """
+        stays = {model: self._of[model]} if model in self._of else {}
+        return self._in_the_way(model, lambda others: self._used({**others, **stays}), kept)
+
+    def _in_the_way(
+        self, model: str, needed: Callable[[Mapping[str, Resident]], int], kept: Collection[str]
+    ) -> tuple[str, ...]:
+        """Return the models to evict, the least recently used first, until what is needed beside the others fits."""
         others = {other: resident for other, resident in self._of.items() if other != model}
         evicted: list[str] = []
         for other in sorted(others, key=lambda other: other in kept):
-            if self._used(others) + needed <= self.capacity:
+            if needed(others) <= self.capacity:
                 break
             if device_bytes(others[other].option):
                 evicted.append(other)

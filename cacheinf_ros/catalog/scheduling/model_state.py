@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Frequency
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
@@ -40,6 +40,7 @@ class ModelState:
     uses_money: bool = True
     requests: int = 0
     begun: int = 0
+    _left_out_s: dict[tuple[str, Place], float] = field(default_factory=dict)  # by variant and place: until when
 
     def asked(self, *, after: str) -> None:
         """Count a request for this model, given the model of the request before."""
@@ -55,9 +56,21 @@ class ModelState:
         """Return the rate that answers must keep pace with: the observed or the demanded one, whichever is higher."""
         return max(self.frequency.hz(now_s), self.demanded_hz)
 
-    def reachable(self, connected: bool) -> Sequence[Option]:
-        """Return the options that can be reached with or without the cloud."""
-        return [option for option in self.options if connected or option.place is Place.DEVICE]
+    def reachable(self, connected: bool, now_s: float) -> Sequence[Option]:
+        """Return the options that can be reached with or without the cloud, but for those that are left out then."""
+        near = (option for option in self.options if connected or option.place is Place.DEVICE)
+        return [option for option in near if self._left_out_until(option) <= now_s]
+
+    def leave_out(self, option: Option, until_s: float) -> None:
+        """Leave an option out until a time, as it cannot be loaded."""
+        self._left_out_s[option.variant.name, option.place] = until_s
+
+    def next_return_s(self, now_s: float) -> float:
+        """Return when the next of the options that are left out may be chosen again; infinity where none is."""
+        return min((until_s for until_s in self._left_out_s.values() if until_s > now_s), default=math.inf)
+
+    def _left_out_until(self, option: Option) -> float:
+        return self._left_out_s.get((option.variant.name, option.place), -math.inf)
 
     @property
     def begun_share(self) -> float:
@@ -121,8 +134,13 @@ class Question:
         """The time since the variant was loaded, Δt_n of algorithm 1; infinity without one in the cache."""
         return self.now_s - self.resident.loaded_s if self.resident else math.inf
 
+    @property
+    def options(self) -> Sequence[Option]:
+        """The options that can be reached."""
+        return self.model.reachable(self.connected, self.now_s)
+
     def payable(self) -> list[Offer]:
         """Return offers of the options that can be reached and that the rest of the budget pays for."""
         current, account = self.current, self.situation.account
-        offers = (self.situation.offer(self.model.name, o, current) for o in self.model.reachable(self.connected))
+        offers = (self.situation.offer(self.model.name, o, current) for o in self.options)
         return [offer for offer in offers if offer.is_paid_by(account)]

@@ -22,6 +22,7 @@ from cacheinf_ros.catalog.variant import Place
 
 _PLANS = 200  # plans are made in the budget's time, at least
 _EARLY = 0.1  # age of a plan, of the time since the budget began: expectations change most at first
+_LEAST_S = 1.0  # age of a plan after the budget's time, which may have been next to none
 _STAYS = 0.02  # planned share of requests above which an option in the cache stays there
 _KEPT = 0.5  # planned share of requests above which memory is kept
 _UNSEEN = 0.03  # prior of the connection: this share of the budget's time counts as seen both with and without it
@@ -38,11 +39,13 @@ class _Plan:
 
     Attributes:
         made_s: when the plan was made.
+        ends_s: when an option that was left out may be chosen again; the plan knows nothing of it.
         shares: share of the requests that each variant, by name and place, serves.
         kept: models for which device memory is kept, by whether the cloud is reached.
     """
 
     made_s: float
+    ends_s: float
     shares: Mapping[tuple[str, bool], Mapping[_Key, float]]
     kept: Mapping[bool, frozenset[str]]
 
@@ -87,17 +90,20 @@ class PlannedRule:
         return min(offers, key=lambda o: takes(o, requests, situation.account, current)).option, Why.CHEAPEST
 
     def _planned(self, situation: Situation, now_s: float) -> _Plan:
-        since_s, whole_s = now_s - situation.begun_s, situation.ends_s - situation.begun_s
-        if self._plan is None or now_s > self._plan.made_s + min(whole_s / _PLANS, _EARLY * since_s):
-            self._plan = self._made(situation, now_s)
-        return self._plan
+        plan, since_s, whole_s = self._plan, now_s - situation.begun_s, situation.ends_s - situation.begun_s
+        longest_s = min(whole_s / _PLANS, _EARLY * since_s)
+        if now_s > situation.ends_s:
+            longest_s = max(longest_s, _LEAST_S)
+        if plan is None or now_s > plan.made_s + longest_s or now_s >= plan.ends_s:
+            plan = self._plan = self._made(situation, now_s)
+        return plan
 
     def _made(self, situation: Situation, now_s: float) -> _Plan:
         cases = [
             (model, connected)
             for connected in self._seen
             for model in situation.models.values()
-            if model.reachable(connected)
+            if model.reachable(connected, now_s)
         ]
         groups = [self._group(situation, model, connected, now_s) for model, connected in cases]
         found = allocate(groups, situation.account, situation.loaded.capacity)
@@ -107,12 +113,17 @@ class PlannedRule:
             shares[model.name, connected] = {_key(offer.option): float(part) for offer, part in parts}
             if each.kept > _KEPT:
                 kept[connected].add(model.name)
-        return _Plan(made_s=now_s, shares=shares, kept={phase: frozenset(names) for phase, names in kept.items()})
+        return _Plan(
+            made_s=now_s,
+            ends_s=min(model.next_return_s(now_s) for model in situation.models.values()),
+            shares=shares,
+            kept={phase: frozenset(names) for phase, names in kept.items()},
+        )
 
     def _group(self, situation: Situation, model: ModelState, connected: bool, now_s: float) -> RequestGroup:
         resident = situation.loaded.get(model.name)
         current = resident.option if resident else None
-        offers = [situation.offer(model.name, option, current) for option in model.reachable(connected)]
+        offers = [situation.offer(model.name, option, current) for option in model.reachable(connected, now_s)]
         payable = [offer for offer in offers if offer.is_paid_by(situation.account)]
         requests, away = _requests(situation, model, now_s), self._away(situation, now_s)
         return RequestGroup(

@@ -13,6 +13,7 @@ catalog. Equation 5 holds for the expected time until the next request, among th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency
@@ -35,7 +36,8 @@ class Scheduler:
 
     For each request call :meth:`choose`, load what it says, execute, and :meth:`spend` what that took. After a request
     that was served from the cache, when there is time, call :meth:`update`; :meth:`apply` what it returns, load it, and
-    :meth:`spend` what that took. Deterministic: equal calls have equal answers.
+    :meth:`spend` what that took. Call :meth:`failed` for what cannot be loaded. Deterministic: equal calls have equal
+    answers.
 
     Attributes:
         account: what is left of the budget.
@@ -134,9 +136,33 @@ class Scheduler:
             self._known(demand.catalog.model).demanded_hz = demand.rate_hz
         self._rule.expect_change()
 
-    def share(self, parts: Sequence[SharedPart]) -> None:
-        """Set the parts that loaded variants have in common, whose memory counts once."""
+    def failed(self, model: str, option: Option, until_s: float) -> None:
+        """Do not choose an option before a time, as it cannot be loaded; it counts as loaded no more.
+
+        Raises:
+            CatalogError: the model is unknown.
+        """
+        self._known(model).leave_out(option, until_s)
+        resident = self._loaded.get(model)
+        if resident is not None and resident.option is option:
+            self._loaded.remove(model)
+        self._rule.expect_change()
+
+    def share(self, model: str, parts: Sequence[SharedPart]) -> tuple[str, ...]:
+        """Set the parts that loaded variants have in common, whose memory counts once.
+
+        Args:
+            model: the model whose variant was loaded last.
+            parts: all parts that are shared now.
+
+        Returns:
+            the models that were evicted, as not all variants fit the device's memory any more.
+        """
         self._loaded.share(parts)
+        evicted = self._loaded.too_many(model, self._rule.keeps())
+        for other in evicted:
+            self._loaded.remove(other)
+        return evicted
 
     def price(self, factor: float) -> None:
         """Set the factor of the server's price; plans are made anew where it has clearly changed."""
@@ -163,8 +189,8 @@ class Scheduler:
         self, known: ModelState, now_s: float, connected: bool, resident: Resident | None = None
     ) -> tuple[Option | None, Why]:
         """Let the rule pick an option (lines 14 to 17)."""
-        if not known.reachable(connected):
-            return None, Why.UNREACHABLE
+        if not known.reachable(connected, now_s):
+            return None, Why.LEFT_OUT if known.reachable(connected, math.inf) else Why.UNREACHABLE
         situation = self._situation
         return self._rule.pick(
             Question(situation=situation, model=known, now_s=now_s, connected=connected, resident=resident)

@@ -2,7 +2,7 @@
 """Several models on one camera, each asked at its own rate and served from a catalog."""
 
 from cacheinf_ros.catalog.serving.announcer import Announcer
-from cacheinf_ros.catalog.serving.budget_report import BudgetReport
+from cacheinf_ros.catalog.serving.budget_report import BudgetReport, whole_frames_prefix
 from cacheinf_ros.catalog.serving.catalog_node_configs import (
     CatalogBudgetConfig,
     CatalogConfig,
@@ -17,7 +17,8 @@ from cacheinf_ros.catalog.serving.request_queue import Asked, RequestQueue
 __all__ = [
     "Announcer", "Asked", "BudgetReport", "CatalogBudgetConfig", "CatalogConfig", "CatalogFoldersConfig",
     "CatalogServerConfig", "CatalogsInUse", "Contact", "RequestQueue", "SplitModels", "identity_of_variant",
+    "whole_frames_prefix",
 ]  # fmt: skip
 
 # Not imported here: these load the robot's serving code, which a server does not need.
-__all__ += ["catalog_service", "device_models"]
+__all__ += ["catalog_service", "device_models", "serving_places"]

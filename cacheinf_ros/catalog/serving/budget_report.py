@@ -14,6 +14,11 @@ _UNKNOWN = "n/a"
 _WINDOW = 20  # requests over which a rate is averaged
 
 
+def whole_frames_prefix(model: str) -> str:
+    """Return how texts about a model's session for whole frames begin, in the log and in diagnostics."""
+    return f"{model}, whole frames: "
+
+
 class BudgetReport:
     """Writes models and budget to :class:`Health`; may be used from several threads."""
 
@@ -29,7 +34,8 @@ class BudgetReport:
     def follow(self, models: Sequence[str]) -> None:
         """Report about these models from now on: those that were followed go on, others disappear."""
         for gone in set(self._asked_s) - set(models):
-            self._health.erase(f"{gone}: ")
+            for prefix in (f"{gone}: ", whole_frames_prefix(gone)):
+                self._health.erase(prefix)
             self._health.forget(gone)
             for name in ("refused", "served"):
                 self._counts.pop((gone, name), None)

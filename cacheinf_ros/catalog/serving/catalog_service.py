@@ -5,84 +5,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Generic, TypeVar
 
-from cacheinf_ros.catalog.scheduling import Account, Budget, CostCorrection, Decision, Demand, Load, Scheduler, Why
+from cacheinf_ros.catalog.scheduling import (
+    Account,
+    Budget,
+    CostCorrection,
+    Decision,
+    Demand,
+    Load,
+    Option,
+    Scheduler,
+    Why,
+)
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
-from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
+from cacheinf_ros.catalog.serving.device_models import View
+from cacheinf_ros.catalog.serving.left_out import LeftOut
 from cacheinf_ros.catalog.serving.server_price import ServerPrice
+from cacheinf_ros.catalog.serving.serving_places import Places
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy import RequestEnergy, Spent
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.pipeline import Told, guarded
 from cacheinf_ros.pipeline.frame_result import FrameResult
 
 _LEAST_HORIZON_S = 1e-3  # of a budget whose time is over, the rest may be used freely
 _LOST = "; the server had been chosen, but did not answer"
+_PAUSE_S = 60.0  # how long a variant that could not be loaded on the device is not tried again
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CloudAnswer(Generic[T]):
-    """The outcome of a request to the server.
-
-    Attributes:
-        answer: the answer; None: none came in time.
-        money: dollars to be paid; without an answer only for what was sent.
-        link_ms: time on the link, both ways.
-    """
-
-    answer: T | None
-    money: float
-    link_ms: float = 0.0
-
-
-class Cloud(Protocol[T]):
-    """The server as a place for whole frames."""
-
-    def is_up(self, model: str) -> bool:
-        """Tell whether a model's requests are worth sending."""
-        ...
-
-    def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[T]:
-        """Send a frame, and wait for its result; ``is_new`` says that the server has to load the variant first."""
-        ...
-
-    def probe(self, model: str, view: View) -> float:
-        """Probe a lost server without waiting, if it is time to; returns dollars to be paid."""
-        ...
-
-
-class Split(PartitionLoader, Protocol):
-    """The server as a place for parts of frames."""
-
-    def is_lost(self, model: str) -> bool:
-        """Tell whether the model's requests should be served without the server, as it is lost."""
-        ...
-
-    def in_the_way(self, load: Load, room_bytes: int) -> list[str]:
-        """Return the models to drop before this load, given what is left of the device's memory."""
-        ...
-
-    def take(self, took_ms: float) -> tuple[Spent, float]:
-        """Return what was spent since the last call, in which so many ms have passed, and the dollars to be paid."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Places(Generic[T]):
-    """The places where requests are served; ``split`` and ``cloud`` are None where there is no server.
-
-    Attributes:
-        server_load: returns the share of its time that the server is busy, 0 to 1, as it reports; None: no server.
-    """
-
-    device: DeviceModels
-    split: Split | None
-    cloud: Cloud[T] | None
-    server_load: Callable[[], float] | None
+class _CannotLoad(Told):
+    """A variant that was chosen cannot be loaded, and is not chosen again for a while."""
 
 
 class CatalogService(Generic[T]):
@@ -120,9 +77,15 @@ class CatalogService(Generic[T]):
         self._loaded_as: dict[str, Why] = {}
         # the correction outlives a budget
         self._correction: CostCorrection = CostCorrection() if before is None else before._correction
+        self._left_out: LeftOut = LeftOut(announcer) if before is None else before._left_out
         self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
         goes_on = before is not None and before._budget == self._budget
         self._scheduler = self._begin(before.left if before and goes_on else self._budget)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models, in the order of the demands."""
+        return tuple(demand.catalog.model for demand in self._demands)
 
     @property
     def account(self) -> Account:
@@ -168,14 +131,30 @@ class CatalogService(Generic[T]):
         """Answer a request.
 
         Raises:
-            CacheinfError: the chosen variant cannot be loaded or run.
+            CacheinfError: the chosen variant cannot be run, or a second one cannot be loaded either.
         """
         self._view = view
+        try:
+            return self._decided(model, view)
+        except _CannotLoad:
+            return self._decided(model, view, is_again=True)  # without that variant
+
+    def _decided(self, model: str, view: View, *, is_again: bool = False) -> T:
+        """Answer a request as the scheduler decides; ``is_again``: it has chosen what could not be loaded before.
+
+        Raises:
+            CacheinfError: the chosen variant cannot be loaded or run.
+        """
         decision = self._choose(model, connected=self._is_connected(model))
         why = self._why(decision)
         if decision.place is Place.CLOUD:
-            assert decision.variant is not None
-            answer = self._ask(model, decision.variant.name, view, why, is_new=decision.load is not None)
+            assert decision.option is not None
+            try:
+                answer = self._ask(model, decision.option, view, why, is_new=decision.load is not None)
+            except _CannotLoad:
+                if not is_again:
+                    raise
+                answer = None
             if answer is not None:
                 return answer
             decision = self._choose(model, connected=False)
@@ -252,10 +231,8 @@ class CatalogService(Generic[T]):
         assert option is not None
         begun, started = self._energy.begin(), time.perf_counter()
         try:
-            was_loaded = self._device.load(decision.model, option.variant.name, option.place)
+            was_loaded = self._load(decision.model, option)
             load_ms = _ms_since(started)
-            if was_loaded:
-                self._scheduler.share(self._device.shared_parts)
             if was_loaded or decision.load is not None:  # not for every request, as reading the meter reads files
                 load_j = self._spend_computing(begun, started)
                 begun, started = self._energy.begin(), time.perf_counter()
@@ -270,13 +247,44 @@ class CatalogService(Generic[T]):
         self._correction.executed(decision.model, option, run_j)
         return answer
 
-    def _ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> T | None:
-        """Ask the server and pay for it, as far as is known where it gives no answer; returns None then."""
+    def _load(self, model: str, option: Option) -> bool:
+        """Load an option unless it is loaded, and drop others where memory is short; returns whether it was loaded now.
+
+        Raises:
+            _CannotLoad: that failed; nothing is loaded for the model then.
+        """
+        with guarded(f"loading {option.variant.name} of {model}") as failure:
+            was_loaded = self._device.load(model, option.variant.name, option.place)
+        if failure:
+            self._leave_out(model, option, failure.reason, _PAUSE_S)
+            raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded: {failure.reason}")
+        if was_loaded:
+            self._left_out.is_usable(model, option)
+            while evicted := self._scheduler.share(model, self._device.shared_parts()):
+                for other in evicted:
+                    self._device.drop(other)
+        return was_loaded
+
+    def _leave_out(self, model: str, option: Option, why: str, pause_s: float) -> None:
+        self._scheduler.failed(model, option, time.monotonic() + pause_s)
+        self._left_out.tell(model, option, why, pause_s)
+
+    def _ask(self, model: str, option: Option, view: View, why: str, *, is_new: bool) -> T | None:
+        """Ask the server and pay for it, as far as is known where it gives no answer; returns None then.
+
+        Raises:
+            _CannotLoad: it gives none as it cannot load this variant, while it may have others.
+        """
         assert self._cloud is not None
         begun, started = self._energy.begin(), time.perf_counter()
-        found = self._cloud.ask(model, variant, view, why, is_new=is_new)
+        found = self._cloud.ask(model, option.variant.name, view, why, is_new=is_new)
         spent = Spent(transmit_ms=found.link_ms)
         self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), self._price * found.money)
+        if found.pause_s:
+            self._leave_out(model, option, found.why, found.pause_s)
+            raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded by the server: {found.why}")
+        if found.answer is not None:
+            self._left_out.is_usable(model, option)
         return found.answer
 
     def _update(self, model: str) -> None:
@@ -285,16 +293,18 @@ class CatalogService(Generic[T]):
         load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:
             return
-        variant, place = load.option.variant.name, load.option.place
-        if place is Place.CLOUD and self._ask(model, variant, self._view, "", is_new=True) is None:
+        place = load.option.place
+        if place is Place.CLOUD and self._ask(model, load.option, self._view, "", is_new=True) is None:
             return  # the device keeps what it has loaded
         self._scheduler.apply(load, now_s)
         self._make_room(load)
         if place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
-            self._device.load(model, variant, place)
-            self._scheduler.share(self._device.shared_parts)
-            self._correction.loaded(model, load.option, self._spend_computing(begun, started))
+            try:
+                self._load(model, load.option)
+            finally:  # failures take energy too
+                load_j = self._spend_computing(begun, started)
+            self._correction.loaded(model, load.option, load_j)
 
     def _spend_computing(self, begun_j: float | None, started: float) -> float:
         """Spend the device's energy since ``started``, without waits for the server; returns joules."""

@@ -8,27 +8,32 @@ from cacheinf_ros.config import C, CurrentConfigs
 
 
 class CatalogsInUse:
-    """A node's configurations, among which those about catalogs do not change until :meth:`take`.
+    """A node's configurations, in which the catalogs stay what they are.
 
-    Rates belong to catalogs by their position in the list, so that they wait together with the catalogs.
+    Rates belong to catalogs by their position in the list. While other catalogs are named, rates are followed as long
+    as there is one for all, or one for each of the catalogs in use.
     """
 
     def __init__(self, parameters: CurrentConfigs) -> None:
         """Use the catalogs that the parameters name now."""
         self._parameters = parameters
-        self._config = parameters.get(CatalogConfig)
+        self._named = self._config = parameters.get(CatalogConfig)
 
     def get(self, cls: type[C]) -> C:
         """Return the current configuration of a class."""
         config = self._parameters.get(cls)
         if not isinstance(config, CatalogConfig):
             return config
-        if config.catalogs == self._config.catalogs:
-            self._config = config
+        if config is not self._named:
+            self._named, self._config = config, self._with_catalogs_in_use(config)
         held = self._config
         assert isinstance(held, cls)
         return held
 
-    def take(self) -> None:
-        """Use the catalogs that the parameters name now."""
-        self._config = self._parameters.get(CatalogConfig)
+    def _with_catalogs_in_use(self, config: CatalogConfig) -> CatalogConfig:
+        catalogs, rates = self._config.catalogs, self._config.rates
+        if config.catalogs == catalogs:
+            return config
+        return config.changed(
+            catalogs=catalogs, rates=config.rates if len(config.rates) in (1, len(catalogs)) else rates
+        )

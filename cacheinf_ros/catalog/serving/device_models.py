@@ -22,6 +22,7 @@ from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.mode import Mode
@@ -112,7 +113,7 @@ class DeviceModels:
             assert self._split is not None
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
-            source = SpecialistSource.of(folder, variant)
+            source = _source(folder, variant, announcer)
             cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
             self._loaded[model] = _Loaded(variant, cached or self._grouped(model, network))
         return True
@@ -124,24 +125,38 @@ class DeviceModels:
             return ()
         return tuple(other for other in loaded.cached.group.members if other != model)
 
-    @property
     def shared_parts(self) -> tuple[SharedPart, ...]:
-        """The operators that loaded variants share; their size is a group's mean, as some share less."""
-        return tuple(
-            SharedPart(
-                variants={model: self._loaded[model].variant for model in group.members},
-                size=group.saved_bytes // (len(group.members) - 1),
-            )
-            for group in self._groups
-            if len(group.members) > 1
-        )
+        """Return the operators that loaded variants share; their size is a group's mean, as some share less.
+
+        Groups that have changed are made ready first, as only that tells what they share.
+        """
+        parts = []
+        for group in self._groups:
+            if len(group.members) > 1:
+                group.prepare()
+                variants = {model: self._loaded[model].variant for model in group.members}
+                parts.append(SharedPart(variants=variants, size=group.saved_bytes // (len(variants) - 1)))
+        return tuple(parts)
 
     def regroup(self) -> None:
-        """Drop models that share operators but are now asked at different rates."""
+        """Drop models whose rates have changed so that they can share operators no longer, or with others than before.
+
+        They are loaded anew at their next requests.
+        """
         for group in self._groups:
             if len({self._rate_of(model) for model in group.members}) > 1:
-                for model in group.members:
-                    self.drop(model)
+                self._drop_group(group)
+        kept: list[Group] = []
+        for group in self._groups if self._parameters.get(CatalogConfig).share_operators else ():
+            rate = self._rate_of(group.members[0])
+            if any(self._rate_of(other.members[0]) == rate and other.admits_all(group) for other in kept):
+                self._drop_group(group)
+            else:
+                kept.append(group)
+
+    def _drop_group(self, group: Group) -> None:
+        for model in group.members:
+            self.drop(model)
 
     def _grouped(self, model: str, network: Model) -> MemberCache:
         rate = self._rate_of(model)
@@ -229,3 +244,13 @@ class DeviceModels:
     def _is_heaviest(self, loaded: _Loaded) -> bool:
         """Tell whether this is the heaviest network; it alone teaches the choice of matchers, to be consistent."""
         return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())
+
+
+def _source(folder: CatalogFolder, variant: str, announcer: Announcer) -> SpecialistSource | None:
+    """Return what specialists before a variant are made from; None, which is said, also where that is unreadable."""
+    try:
+        return SpecialistSource.of(folder, variant)
+    except CatalogError as error:
+        announcer.note("specialising", f"none: {error}")
+        announcer.say(f"{folder.file.name}: no specialists for {variant}: {error}")
+        return None

@@ -56,17 +56,27 @@ class Group:
         """Tell whether a network has leading operators in common with each member."""
         return not any(obstacle(member.network, network) for member in self._members.values())
 
+    def admits_all(self, other: Group) -> bool:
+        """Tell whether all members of another group may join this one."""
+        return all(self.admits(member.network) for member in other._members.values())
+
     def join(self, model: str, network: Model) -> MemberCache:
         """Add a model with its network; :meth:`prepare` makes the group ready."""
         member = self._members[model] = MemberCache(self, model, network)
-        self._cached = None
+        self._discard()
         return member
 
     def leave(self, model: str) -> None:
         """Remove a model."""
         self._members.pop(model, None)
-        self._cached = None
+        self._discard()
         self._announcer.of(model).note("shares", "n/a")
+
+    def _discard(self) -> None:
+        """Drop the merged network, and end its work in the background: members have changed."""
+        if self._cached is not None:
+            self._cached.close()
+            self._cached = None
 
     def prepare(self) -> CachedModel:
         """Return the merged network with its cache, made anew where members have changed."""

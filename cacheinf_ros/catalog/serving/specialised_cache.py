@@ -142,8 +142,10 @@ class SpecialisedCache(CachedModel):
             self._small.cached.audit_if_due(idle=idle)
 
     def close(self) -> None:
-        """Stop making specialists, and clear the diagnostics."""
+        """Stop making specialists, release the networks, and clear the diagnostics."""
         self._end(f"{self._source.variant} is not loaded any more")
+        self._drop_small()
+        super().close()
         for name in ("specialising", "specialist_classes", "specialist_passed"):
             self._announcer.note(name, _NOTHING)
 
@@ -154,7 +156,8 @@ class SpecialisedCache(CachedModel):
         self._is_on = is_wanted
         if not is_wanted:
             self._end("specialise is false")
-            self._small, self._specialiser = None, self._source.new_specialiser(self._rules)
+            self._drop_small()
+            self._specialiser = self._source.new_specialiser(self._rules)
         self._tell()
 
     def _obey(self, order: Prepare | Withdraw | None) -> None:
@@ -202,12 +205,17 @@ class SpecialisedCache(CachedModel):
     def _prepare_small(self, tensor: str) -> None:
         """Load a trunk in the thread that runs it: its kernel threads would inherit a low priority."""
         if self._small is None or self._small.tensor != tensor:
-            self._small = None  # drop first, as there may be no memory for both
+            self._drop_small()  # first, as there may be no memory for both
             config = self._parameters.get(EngineConfig)
             runner = Runner(
                 self._trunks[tensor], config, lambda name, text: self._announcer.note(f"specialist {name}", text)
             )
             self._small = _Small(tensor=tensor, cached=CachedModel(runner))
+
+    def _drop_small(self) -> None:
+        if self._small is not None:
+            self._small.cached.close()
+            self._small = None
 
     def _end(self, why: str) -> None:
         """Withdraw the specialist, and cancel one that is being made."""

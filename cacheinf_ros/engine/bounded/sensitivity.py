@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import DenseGraph, Graph
 
 _SEED = 5
@@ -63,6 +64,11 @@ def _gradients(
         values = dense.tensors(image.requires_grad_(True))
         tensors = {name: values[name] for name in maps if values[name].requires_grad}
         outputs = [values[tensor] for _, tensor in graph.outputs]
+        if not any(output.requires_grad for output in outputs):
+            raise EngineError(
+                "the network cannot be calibrated: its outputs are whole numbers, such as classes, which say nothing "
+                "of small errors; export it with scores, or take max_error 0"
+            )
         for _ in range(draws):
             total = torch.zeros(())
             for output, deviation in zip(outputs, scale.deviations, strict=True):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cacheinf_ros.catalog.scheduling.budgets import Account
-from cacheinf_ros.catalog.serving.budget_report import BudgetReport
+from cacheinf_ros.catalog.serving.budget_report import BudgetReport, whole_frames_prefix
 from cacheinf_ros.pipeline.health import Health, WorkState
 
 
@@ -48,6 +48,7 @@ def test_models_come_and_go() -> None:
     report.follow(["door", "lamp"])
     report.answered("door", variant="8bit", where="local")
     report.answered("lamp", error="refused: the budget is used up")
+    health.note(f"{whole_frames_prefix('lamp')}server", "up")
     report.follow(["door", "hall"])
     found = values(health)
     assert (found["door: served"], found["hall: served"]) == ("1", "n/a")

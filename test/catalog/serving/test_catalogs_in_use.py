@@ -27,17 +27,31 @@ class Parameters:
         self.configs[CatalogConfig] = self.get(CatalogConfig).changed(**values)
 
 
-def test_other_catalogs_and_their_rates_count_once_they_are_taken() -> None:
+def test_other_catalogs_and_their_rates_count_once_they_are_used() -> None:
     parameters = Parameters()
     configs = CatalogsInUse(parameters)
     parameters.set(rates=(3.0,))
     assert configs.get(CatalogConfig).rates_hz == (3.0,)
     parameters.set(catalogs=("a", "b"), rates=(1.0, 5.0))
     assert configs.get(CatalogConfig).rates_hz == (3.0,)
-    configs.take()
+    configs = CatalogsInUse(parameters)
     assert configs.get(CatalogConfig).rates_hz == (1.0, 5.0)
     parameters.set(rates=(4.0,))
     assert configs.get(CatalogConfig).rates_hz == (4.0, 4.0)
+
+
+def test_all_else_is_followed_while_other_catalogs_are_named_that_may_never_be_used() -> None:
+    parameters = Parameters()
+    configs = CatalogsInUse(parameters)
+    parameters.set(catalogs=("b", "c"), specialise=False, rates=(7.0,))
+    found = configs.get(CatalogConfig)
+    assert (found.catalogs, found.specialise, found.rates_hz) == (("a",), False, (7.0,))
+    assert configs.get(CatalogConfig) is found
+    parameters.set(rates=(1.0, 2.0), specialise=True)  # these are for the catalogs that are to come
+    found = configs.get(CatalogConfig)
+    assert (found.catalogs, found.specialise, found.rates_hz) == (("a",), True, (7.0,))
+    parameters.set(catalogs=("a",), rates=(3.0,))
+    assert configs.get(CatalogConfig).rates_hz == (3.0,)
 
 
 def test_other_configurations_are_the_current_ones() -> None:

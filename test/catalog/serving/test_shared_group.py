@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from catalogs import made_catalog
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
@@ -18,9 +20,11 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.graph import Model, model_of
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.matching.matching_config import IDENTICAL
 from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.runner import Runner
 
 NAMES = ("door", "lamp", "other")
 
@@ -141,3 +145,68 @@ def test_other_rates_are_computed_apart(catalogs: list[CatalogFolder]) -> None:
     for name in NAMES[:2]:
         robot.models.load(name, "original")  # they were dropped: the next request loads them
     assert len(robot.lines) == 1 and robot.notes["door: shares"] == "n/a"
+
+
+def test_models_whose_rates_become_equal_are_computed_together(catalogs: list[CatalogFolder]) -> None:
+    robot = Robot(catalogs, rates=[5.0, 1.0, 1.0])
+    for name, variant in zip(NAMES, ("original", "original", "8bit"), strict=True):
+        robot.models.load(name, variant)
+    robot.values["rates"] = [1.0]
+    robot.models.regroup()
+    assert [robot.models.load(name, "original") for name in NAMES[:2]].count(True) == 1
+    assert robot.lines and robot.notes["door: shares"] == "lamp"
+    assert not robot.models.load("other", "8bit")  # it begins otherwise, and was left alone
+
+
+def test_regrouping_leaves_alone_what_is_computed_apart_by_wish(catalogs: list[CatalogFolder]) -> None:
+    robot = Robot(catalogs, rates=[5.0, 1.0, 1.0], share_operators=False)
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    robot.values["rates"] = [1.0]
+    robot.models.regroup()
+    assert not any(robot.models.load(name, "original") for name in NAMES[:2])
+
+
+def test_what_is_shared_is_that_of_the_members_at_present(
+    catalogs: list[CatalogFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third network shares only the first convolution; once it has left, the two others share as before."""
+    original = CatalogFolder.network
+
+    def network(folder: CatalogFolder, name: str) -> Model:
+        if folder.file.name != "other":
+            return original(folder, name)
+        model = folder.load(name)
+        module = copy.deepcopy(model.module)
+        with torch.no_grad():
+            list(module.parameters())[2].add_(1.0)
+        return model_of(module, model.card)
+
+    monkeypatch.setattr(CatalogFolder, "network", network)
+    robot = Robot(catalogs)
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    (of_two,) = robot.models.shared_parts()
+    robot.models.load("other", "original")
+    (of_three,) = robot.models.shared_parts()
+    assert of_three.size < of_two.size and set(of_three.variants) == set(NAMES)
+    robot.models.drop("other")
+    assert robot.models.shared_parts() == (of_two,)
+
+
+def test_what_is_not_used_any_more_ends_its_work_in_the_background(
+    catalogs: list[CatalogFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Runner] = []
+    monkeypatch.setattr(Runner, "close", lambda runner: closed.append(runner))
+    robot = Robot(catalogs)
+    robot.models.load("door", "original")
+    alone = robot.models._loaded["door"].cached.runner
+    robot.models.load("lamp", "original")
+    together = robot.models._loaded["door"].cached.runner
+    assert closed == [alone]
+    robot.models.drop("lamp")
+    assert closed == [alone, together]
+    alone_again = robot.models._loaded["door"].cached.runner
+    robot.models.drop_all()
+    assert closed == [alone, together, alone_again]

@@ -12,6 +12,7 @@ import torch
 from networks.shared_models import small_scenenet
 from numpy.typing import NDArray
 from oracle import dense
+from torch import nn
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, load_calibration, save_calibration
@@ -20,7 +21,7 @@ from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, ModelCard, model_of
 from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
@@ -48,6 +49,24 @@ def engine(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> Engine:
     frames, maps = zip(*stream[:6], strict=True)
     engine.calibrate(frames, maps)
     return engine
+
+
+class Classes(nn.Module):
+    """A network that says only which class each pixel has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scores(x).argmax(1, keepdim=True)
+
+
+def test_a_network_that_says_no_scores_is_named() -> None:
+    engine = Engine(model_of(Classes(), ModelCard(name="classes", input_size=(32, 48))), CONFIG)
+    frames = list(np.random.default_rng(0).integers(0, 256, (3, 32, 48, 3), np.uint8))
+    with pytest.raises(EngineError, match="outputs are whole numbers"):
+        engine.calibrate(frames, [None] * 3)
 
 
 def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
