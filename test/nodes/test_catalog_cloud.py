@@ -1,0 +1,157 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server that refuses a variant goes on to serve others, and what is said of sessions ends with them."""
+
+# ruff: noqa: E402  the tests are skipped before the imports that need ROS
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from catalogs import made_catalog
+
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig
+from cacheinf_ros.catalog.serving.device_models import View
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes import catalog_cloud
+from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
+from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
+from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
+from cacheinf_ros.offload import REFUSES, Identity, OffloadConfig
+from cacheinf_ros.pipeline.health import Health, WorkState
+from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerTopicsConfig
+
+VIEW = View(image=np.zeros((4, 4, 3), np.uint8), stamp_ns=1)
+REFUSAL = f"{REFUSES}: it has no such variant"
+
+
+class Server:
+    """A server that answers some variants, and what it says of the others."""
+
+    def __init__(self, *variants: str, complaint: str = REFUSAL) -> None:
+        self.variants, self.complaint = variants, complaint
+        self.sessions: list[Frames] = []
+
+    def session(self, node: Any, connection: Any, config: Any, identity: Identity, health: Any, **_: Any) -> Frames:
+        self.sessions.append(Frames(self, identity.model.partition("/")[2]))
+        return self.sessions[-1]
+
+
+class Frames:
+    """The parts of a session that are used."""
+
+    def __init__(self, server: Server, variant: str) -> None:
+        self.server, self.variant = server, variant
+        self.bytes_sent, self.is_closed, self.tells = 0, False, True
+
+    @property
+    def complaint(self) -> str:
+        return "" if self.variant in self.server.variants else self.server.complaint
+
+    def ask(self, stamp_ns: int, image: Any, *, more_ms: float = 0.0) -> InferenceResult | None:
+        assert not self.is_closed
+        return None if self.complaint else InferenceResult(stage_names=["link"], stage_ms=[1.0])
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
+    return made_catalog(tmp_path_factory.mktemp("door"), "door", {Place.CLOUD: Cost(money=1.0)})
+
+
+def cloud(server: Server, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> CatalogCloud:
+    monkeypatch.setattr(catalog_cloud, "WholeFrames", server.session)
+    configs = {
+        CatalogConfig: CatalogConfig(), CatalogBudgetConfig: CatalogBudgetConfig(), ResultConfig: ResultConfig(),
+        OffloadConfig: OffloadConfig(probe_max_s=30.0),
+    }  # fmt: skip
+    node: Any = SimpleNamespace(
+        parameters=SimpleNamespace(get=configs.__getitem__), health=Health(), get_logger=lambda: None
+    )
+    connection: Any = SimpleNamespace(has_server=True)
+    return CatalogCloud(node, [folder], connection)
+
+
+def test_what_serves_stays_until_another_variant_has_answered(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("8bit")
+    ours = cloud(server, folder, monkeypatch)
+    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+    refused = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert (refused.answer, refused.why, refused.pause_s) == (None, REFUSAL, 30.0)
+    assert ours.is_up("door")
+    assert ours.ask("door", "8bit", VIEW, "", is_new=False).answer is not None
+    assert [(each.variant, each.is_closed, each.tells) for each in server.sessions] == [
+        ("8bit", False, True), ("original", True, False),
+    ]  # fmt: skip
+    server.variants = ("8bit", "original")
+    assert ours.ask("door", "original", VIEW, "", is_new=True).pause_s == 0.0
+    assert [each.is_closed for each in server.sessions] == [True, True, False] and server.sessions[2].tells
+
+
+def test_a_refusal_at_first_leaves_the_server_to_other_variants(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("8bit")
+    ours = cloud(server, folder, monkeypatch)
+    assert ours.ask("door", "original", VIEW, "", is_new=True).pause_s == 30.0
+    assert ours.is_up("door") and not server.sessions[0].is_closed  # it goes on to greet, and the log tells of it
+    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+    assert [each.is_closed for each in server.sessions] == [True, False]
+
+
+def test_a_server_that_does_not_answer_is_lost_for_all_variants(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(complaint="no server has answered yet")
+    ours = cloud(server, folder, monkeypatch)
+    found = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert found.answer is None and found.pause_s == 0.0
+    assert not ours.is_up("door") and not server.sessions[0].is_closed
+    server.variants = ("original",)
+    assert ours.is_up("door")
+
+
+def test_nothing_is_said_of_a_session_after_its_end(context: Any) -> None:
+    """Its model may have been withdrawn by then, and with it all that was said of it."""
+    node, health = rclpy.create_node("robot", context=context), Health()
+
+    def said() -> set[str]:
+        values = health.status(WorkState(), latency_budget_ms=1.0, stuck_after_s=1.0, now_s=0.0).values
+        return {f"{name}={text}" for name, text in values.items() if name.startswith("door")}
+
+    connection = ServerConnection(node, ServerTopicsConfig(), Sender(node, LimitConfig()))
+    frames = WholeFrames(
+        node, connection, OffloadConfig(), Identity(model="door", network="0" * 32), health, most_output_bytes=1,
+        report=whole_frame_report(node, health, "door: "),
+    )  # fmt: skip
+    frames._tick()
+    assert said() == {"door: server=no server has answered yet"}
+    frames.close()
+    assert said() == {"door: server=not used"}
+    health.erase("door: ")
+    frames._tick()
+    assert said() == set()
+    connection.close()
+    node.destroy_node()
+
+
+def test_what_is_wrong_is_logged_once_until_all_is_well() -> None:
+    lines: list[str] = []
+    logger = SimpleNamespace(warning=lines.append, info=lines.append)
+    node: Any = SimpleNamespace(get_logger=lambda: logger)
+    report = ServerReport(node, Health(), started="answers", until="it answers", prefix="")
+    for complaint in ("", "lost", "refused", "lost", "refused", "", "", "lost"):
+        report.say(complaint)
+    assert [line.split()[1].strip(";") for line in lines] == ["lost", "refused", "answers", "lost"]
