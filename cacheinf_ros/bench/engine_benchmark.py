@@ -23,7 +23,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
 from cacheinf_ros.mode import Mode
 
 WARM_UP = 2
@@ -57,8 +57,8 @@ def run_engine_benchmark(
     torch.set_num_threads(config.threads)
     before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
     engine = Engine(model, config)
-    if matching is not None and not matching.dense_ms:
-        matching = matching.changed(dense_ms=engine.cost.dense_ms)
+    if matching is not None:
+        matching = usable(matching, config.mode, engine.cost.dense_ms)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
     images = [shot.image for shot in taken]
     wanted = contenders_on(config.device) if contenders is None else contenders

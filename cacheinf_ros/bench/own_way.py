@@ -42,10 +42,7 @@ class OwnWay:
         self.has_decoded = False
         self._config = settings.config
         self._engine = Engine(model, settings.config)
-        matching = settings.matching
-        if not matching.dense_ms:
-            matching = matching.changed(dense_ms=self._engine.cost.dense_ms)
-        self._matching = MatchingStream(usable(matching, self._config.mode))
+        self._matching = MatchingStream(usable(settings.matching, self._config.mode, self._engine.cost.dense_ms))
         self._promised: PromisedAnswers | None = None
         if self._config.mode is Mode.BOUNDED:
             self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)

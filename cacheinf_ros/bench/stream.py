@@ -278,7 +278,7 @@ class _Stream:
         assert self._server is not None
         sent, _ = timed(send, shot.image, self._server)
         outputs = self._densely(self._exact, sent.image)
-        return self._read(shot, outputs, sent.took_ms + self._decoding_ms(shot, outputs))
+        return self._read(shot, outputs, sent.took_ms)  # the server decodes: the user's figure for it says how long
 
     def _read(self, shot: Shot, outputs: Any, took_ms: float, motion: Motion | None = None) -> KeptAnswer:
         """Read what outputs decide, to judge it: no user waits for that, so that it takes none of the answer's time."""

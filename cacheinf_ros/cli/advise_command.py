@@ -64,7 +64,7 @@ class AdviseOptions:
         typer.Option(
             metavar="MBIT_S,RTT_MS,FRAME_MS",
             help="A server as one of the ways: the link's speed, milliseconds there and back, and what it takes for a "
-            "frame; diagnostics and `cacheinf bench engine` on the server say these.",
+            "frame, decoded; diagnostics and `cacheinf bench engine` on the server say these.",
         ),
     ] = ""
     idle_w: Annotated[float, described(PowerModel, "idle_w")] = _POWER.idle_w
@@ -146,12 +146,13 @@ def _own(options: AdviseOptions, target: Target) -> dict[str, OwnSettings]:
 
 def _table(advice: Advice) -> Table:
     table = Table(title=f"Wanted: {advice.target}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, head in enumerate(("", "ms, mean", "slow", "loss", "last answer", "W", "enough")):
+    for number, head in enumerate(("", "ms, mean", "with work behind", "slow", "loss", "last answer", "W", "enough")):
         table.add_column(head, justify="right" if number else "left")
     for way in advice.ways:
         table.add_row(
             way.choice.name,
             f"{way.mean_ms:.1f}",
+            f"{way.busy_ms:.1f}",
             f"{way.slowest_ms:.1f}",
             f"{way.loss.whole:z.3f} / {way.loss.moving:z.3f}",
             f"{way.held:.0%}",

@@ -174,9 +174,7 @@ class FleetGateway:
         while time.monotonic() < deadline:
             if self._ended.is_set():
                 return None
-            if not is_wanted():
-                if place.is_new:
-                    self._end(place.host)
+            if not is_wanted():  # a new process may be another session's by now; the ledger ends it where it is idle
                 return None
             try:
                 reached = self._cluster.reach(place.host)
@@ -242,8 +240,8 @@ class FleetGateway:
     def _start(self, place: Place, network: str) -> None:
         try:
             self._cluster.start(place, self._make_setting(self._asked[network]))
-        except LinkError as error:
-            self._end(place.host, str(error))
+        except LinkError as error:  # Ray did not take the order, which says nothing of the model
+            self._end(place.host)
             raise StartError(str(error)) from None
         with self._lock:  # only now can the cluster reach it
             self._hosts[place.host] = _Started(machine=place.machine, network=network)

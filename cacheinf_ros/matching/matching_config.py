@@ -112,18 +112,25 @@ class MatchingConfig(Config):
 
 
 @lru_cache(maxsize=16)  # asked for every frame
-def usable(config: MatchingConfig, mode: Mode) -> MatchingConfig:
-    """Fill in what the user leaves to the mode of the engine.
+def usable(config: MatchingConfig, mode: Mode, dense_ms: float = 0.0) -> MatchingConfig:
+    """Fill in what the user leaves to the engine.
 
     ``auto`` becomes a matcher that looks only for motion that the mode can use, and an expiry of 0 becomes that of
     deepcache mode, where that is the mode.
+
+    Args:
+        mode: mode of the engine.
+        dense_ms: what a frame takes without a cache, as measured on this machine, for a config without ``dense_ms``.
     """
     found: dict[str, Any] = {}
     if config.matcher is MatcherName.AUTO:
         found["matcher"] = _FOLLOWED[mode]
     if mode is Mode.DEEPCACHE and not config.expiry:
         found["expiry"] = DEEPCACHE_EXPIRY
-    return config.changed(**found) if found else config
+    config = config.changed(**found) if found else config
+    if dense_ms and not config.dense_ms:
+        return config.model_copy(update={"dense_ms": dense_ms})  # not validated: it is measured, not set by a user
+    return config
 
 
 def matching_for(

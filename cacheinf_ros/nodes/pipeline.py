@@ -178,7 +178,9 @@ class Pipeline:
                 decoded = self._followed(decoded, arrival.stamp_ns, is_held=result.mode == HELD)
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
             if outcome is Outcome.CACHED:
+                started = time.perf_counter()
                 self._runner.audit_if_due(idle=False)
+                self._energy.add_work(1e3 * (time.perf_counter() - started))
         return self._dropped(failure.reason) if failure else outcome
 
     @property

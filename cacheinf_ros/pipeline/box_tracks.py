@@ -21,7 +21,7 @@ _STANDING = 0.8  # weight of the overlap with the last place of a box; that with
 _NEW_VELOCITY = 0.5  # weight of the latest difference in the smoothed velocity
 _MISSED_FRAMES = 5  # an object that is unseen for more frames than this, and for longer than the next, is gone
 _MISSED_NS = 1_000_000_000
-_MOST_MISSED_FRAMES = 120  # it is gone after so many frames in any case: stamps may stand still
+_MOST_MISSED_FRAMES = 120  # where stamps stand still, it is gone after so many frames
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +50,8 @@ class _Track:
 
     def is_gone(self, stamp_ns: int) -> bool:
         """Tell whether the object is given up."""
-        if self.missed > _MOST_MISSED_FRAMES:
-            return True
+        if stamp_ns == self.seen_ns:
+            return self.missed > _MOST_MISSED_FRAMES
         return self.missed > _MISSED_FRAMES and stamp_ns - self.seen_ns > _MISSED_NS
 
     def see(self, box: Box, corners: NDArray[np.float64], stamp_ns: int) -> None:

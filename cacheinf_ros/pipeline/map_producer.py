@@ -28,7 +28,7 @@ class MapProducer:
     """
 
     def __init__(self, config: MatchingConfig) -> None:
-        self._asked = config, 0.0
+        self._config = config
         self._stream = MatchingStream(config)
         self._linker = MapSequencer(self._stream, secrets.token_hex(4))
         self._choices: dict[int, Choice | None] = {}  # by stamp, of the latest frames
@@ -51,11 +51,10 @@ class MapProducer:
             mode: the mode of the engine that the map is for; where that is not known, exact, whose maps all can use.
             dense_ms: the time of computing everything, 0 where that is not known; the configuration's takes precedence.
         """
-        config = usable(config, mode)
-        if (config, dense_ms) != self._asked:
-            # model_copy does not validate: the value is measured, not set by a user
-            self._stream.reconfigure(config if config.dense_ms else config.model_copy(update={"dense_ms": dense_ms}))
-            self._asked = config, dense_ms
+        config = usable(config, mode, dense_ms)
+        if config != self._config:
+            self._stream.reconfigure(config)
+            self._config = config
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S

@@ -74,6 +74,7 @@ class Runner:
             None  # size of the last frame, and the selection of its answers
         )
         self._audits = self._broken = 0
+        self._late_ms = 0.0  # work for the last answer that the next one has waited for
         note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
         note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
 
@@ -153,9 +154,8 @@ class Runner:
     ) -> FrameResult:
         if self.promised is None:
             self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
-        started = time.perf_counter()
         self._finish()
-        finished_ms = 1e3 * (time.perf_counter() - started)  # where no time was left for that after the last answer
+        finished_ms, self._late_ms = self._late_ms, 0.0
         promised = self.promised
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
@@ -194,6 +194,7 @@ class Runner:
         """
         if idle:
             self._finish()
+            self._late_ms = 0.0  # no answer waits for it
         if self._config.mode is not Mode.BOUNDED or (
             self.promised is not None and self.promised.trial.way is Way.DENSE
         ):
@@ -220,7 +221,9 @@ class Runner:
     def _finish(self) -> None:
         """Have bounded mode do the work that its last answer did not wait for, before anything changes."""
         if self.promised is not None:
+            started = time.perf_counter()
             self.promised.finish()
+            self._late_ms += 1e3 * (time.perf_counter() - started)
 
     def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._calibrator is None:

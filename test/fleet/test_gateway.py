@@ -175,14 +175,14 @@ def test_a_withdrawn_model_is_refused_to_new_sessions_alone(slow: tuple[Slow, St
     assert isinstance(station.gateway.admit("robot", station.hello), Place)
 
 
-def test_a_process_that_nobody_waits_for_any_more_is_given_back(slow: tuple[Slow, Station]) -> None:
+def test_a_process_that_nobody_waits_for_any_more_is_left_to_the_ledger(slow: tuple[Slow, Station]) -> None:
     cluster, station = slow
     place = station.gateway.admit("robot", station.hello)
     assert isinstance(place, Place) and place.is_new
     answers = iter((True, True, False))
     listening = Listening(receive=lambda packet: None, lost=lambda reason: None)
     assert station.gateway.open(place, station.hello, listening, lambda: next(answers)) is None
-    assert cluster.calls == [("start", place.host), ("end", place.host, ""), ("stop", place.host)]
+    assert cluster.calls == [("start", place.host)], "it may be another session's by now"
     cluster.calls.clear()
     elsewhere = Place(host="other_host", machine="machine1", gateway="other")
     assert station.gateway.open(elsewhere, station.hello, listening, lambda: False) is None
@@ -200,6 +200,6 @@ def test_each_order_is_followed_whatever_becomes_of_the_others(slow: tuple[Slow,
     cluster.orders = Orders(start=tuple((each, network) for each in places), stop=("old_host",))
     until(lambda: ("stop", "old_host") in cluster.calls)
     assert [call for call in cluster.calls if call[0] == "start"] == [("start", each.host) for each in places]
-    assert ("end", "host0", "it cannot be started") in cluster.calls
+    assert ("end", "host0", "") in cluster.calls, "nothing is said of the model"
     assert station.complaints[0] == "it cannot be started"
     assert "nobody has thought of this" in station.complaints[1]

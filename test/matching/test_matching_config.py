@@ -39,3 +39,9 @@ def test_auto_looks_for_what_the_mode_can_follow(mode: Mode, matcher: MatcherNam
 def test_what_the_user_names_is_used(mode: Mode) -> None:
     config = MatchingConfig(matcher=MatcherName.HOMOGRAPHY, expiry=500)
     assert usable(config, mode) is config
+
+
+def test_a_measured_time_may_be_longer_than_any_that_a_user_may_set() -> None:
+    """A benchmark once ended where a dense frame takes more than two seconds."""
+    assert usable(MatchingConfig(), Mode.EXACT, 2500.0).dense_ms == 2500.0
+    assert usable(MatchingConfig(dense_ms=30.0), Mode.EXACT, 2500.0).dense_ms == 30.0

@@ -59,19 +59,20 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
     asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
     first = 0 if asked is None else _LEARNING  # the promise is about the frames after it was learnt
     is_long = len(run.stills) >= 2 * first
+    without = f" after the first {first} frames" if first and is_long else ""
     loss = run.loss(name, first if is_long else 0)
     whole, moving = max(loss.whole, 0.0), max(loss.moving, 0.0)
     right = (
-        f"The answers are right {whole:.3f} less often than dense ones ({moving:.3f} where things move)."
+        f"The answers{without} are right {whole:.3f} less often than dense ones ({moving:.3f} where things move)."
         if loss.promise > 0.0005
-        else "The answers are right as often as dense ones."
+        else f"The answers{without} are right as often as dense ones."
     )
     found = [*(_speed(run, name) if asked is None else _speed_when_learnt(run, name)), right]
     if asked is not None and is_long:
         kept = "kept" if loss.within(asked) else "broken"
         found.append(f"At most {asked:g} was promised: {kept}.")
     if held := run.held_share(name, first if is_long else 0):
-        found.append(f"For {held:.0%} of the frames the last answer still stood, and nothing was computed.")
+        found.append(f"For {held:.0%} of the frames{without} the last answer still stood, and nothing was computed.")
     missing = played.published - run.report["frames"]
     if missing:
         found.append(f"{missing} of {played.published} frames have no answer to compare; {played.unanswered} got none.")

@@ -255,14 +255,15 @@ class CatalogService(Generic[T]):
         """
         with guarded(f"loading {option.variant.name} of {model}") as failure:
             was_loaded = self._device.load(model, option.variant.name, option.place)
+            while was_loaded and (evicted := self._scheduler.share(model, self._device.shared_parts())):
+                for other in evicted:
+                    self._device.drop(other)
         if failure:
+            self._device.drop(model)
             self._leave_out(model, option, failure.reason, _PAUSE_S)
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded: {failure.reason}")
         if was_loaded:
             self._left_out.is_usable(model, option)
-            while evicted := self._scheduler.share(model, self._device.shared_parts()):
-                for other in evicted:
-                    self._device.drop(other)
         return was_loaded
 
     def _leave_out(self, model: str, option: Option, why: str, pause_s: float) -> None:

@@ -67,7 +67,7 @@ def _gradients(
         if not any(output.requires_grad for output in outputs):
             raise EngineError(
                 "the network cannot be calibrated: its outputs are whole numbers, such as classes, which say nothing "
-                "of small errors; export it with scores, or take max_error 0"
+                "of small errors; export it with scores"
             )
         for _ in range(draws):
             total = torch.zeros(())
