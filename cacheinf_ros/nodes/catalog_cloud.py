@@ -37,7 +37,8 @@ class _Session:
 class CatalogCloud:
     """Has frames computed by variants on the server, with one session per model.
 
-    A session for another variant replaces it only once that variant has answered.
+    A session for another variant replaces it only once that variant has answered; until then it goes on beside it, as
+    the server may take long to load that variant.
     """
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
@@ -53,6 +54,7 @@ class CatalogCloud:
             name: whole_frame_report(node, node.health, whole_frames_prefix(name)) for name in self._folders
         }
         self._sessions: dict[str, _Session] = {}  # by model
+        self._candidates: dict[str, _Session] = {}  # likewise: of variants that have not answered yet
 
     def is_up(self, model: str) -> bool:
         """Tell whether requests for a model are worth sending."""
@@ -69,7 +71,7 @@ class CatalogCloud:
         """
         session = self._sessions.get(model)
         if session is None or session.variant != variant:
-            session, is_new = self._begun(model, variant), True
+            session, is_new = self._candidate(model, variant), True
         frames = session.frames
         before = frames.bytes_sent
         message = frames.ask(view.stamp_ns, view.image, more_ms=self._load_deadline_ms if is_new else 0.0)
@@ -89,9 +91,10 @@ class CatalogCloud:
 
     def close(self) -> None:
         """End all sessions: nothing more is asked of the server."""
-        for session in self._sessions.values():
+        for session in (*self._sessions.values(), *self._candidates.values()):
             session.frames.close()
         self._sessions.clear()
+        self._candidates.clear()
 
     def probe(self, model: str, view: View) -> float:
         """Send a frame, without waiting, to a server that was late, if it is time to try it again.
@@ -107,6 +110,16 @@ class CatalogCloud:
         before = frames.bytes_sent
         frames.ask(view.stamp_ns, view.image)
         return self._prices.dollars(0.0, frames.bytes_sent - before)
+
+    def _candidate(self, model: str, variant: str) -> _Session:
+        """Return the session for a variant that has not answered yet; one for yet another variant ends."""
+        found = self._candidates.get(model)
+        if found is not None and found.variant == variant:
+            return found
+        if found is not None:
+            found.frames.close()
+        self._candidates[model] = self._begun(model, variant)
+        return self._candidates[model]
 
     def _begun(self, model: str, variant: str) -> _Session:
         """Begin a session for another variant, of which nothing is told until it is kept."""
@@ -124,8 +137,10 @@ class CatalogCloud:
         if before is asked:
             return True
         if before is not None and not has_answered and not before.frames.complaint:
-            asked.frames.close()
+            if asked.is_refused:
+                self._candidates.pop(model).frames.close()
             return False
+        del self._candidates[model]
         if before is not None:
             before.frames.tells = False  # the other one is told of from now on, by the same report
             before.frames.close()

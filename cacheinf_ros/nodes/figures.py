@@ -14,7 +14,7 @@ from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _DEPTH = 10
-_NO_TOKEN = re.compile(r"^(?=\d)|\W")  # what must not be in a part of a topic's name
+_NO_TOKEN = re.compile(r"^(?=\d)|\W", re.ASCII)  # what must not be in a part of a topic's name
 _STAGES = ("match", "prepare", "compute", "judge", "decode", "link")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ class LiveCatalogs:
         self._preparing: threading.Thread | None = None
         self._failed: tuple[str, ...] | None = None  # not tried again until they are named again
         self._is_awaited = False  # whether the node is about to take what is prepared
-        self._has_complained = False
+        self._has_complained = self._is_closed = False
         self._timer = node.create_timer(_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         node.add_on_set_parameters_callback(self._check)
 
@@ -64,6 +65,8 @@ class LiveCatalogs:
         """Stop following the parameter; catalogs still being prepared are not used."""
         self._node.remove_on_set_parameters_callback(self._check)
         self._timer.cancel()
+        self._is_closed = True
+        self._node.health.erase(_NAME)
 
     @property
     def _named(self) -> tuple[str, ...]:
@@ -119,8 +122,10 @@ class LiveCatalogs:
         """Have the node take what is prepared; what it cannot use is not tried again until it is named again."""
         try:
             self._is_awaited = folders is not None and not self._take(folders)
-        except CacheinfError as error:
+        except Exception as error:  # whatever it is, trying again would drop what is loaded five times a second
             self._is_awaited, folders = False, None
+            if not isinstance(error, CacheinfError):
+                self._node.get_logger().error(traceback.format_exc())
             self._complain(named, error)
         if self._is_awaited:
             return
@@ -156,6 +161,8 @@ class LiveCatalogs:
         self._node.health.erase(_NAME)
 
     def _complain(self, named: Iterable[str], error: Exception) -> None:
+        if self._is_closed:
+            return
         text = f"{', '.join(named)} cannot be used, the former ones go on: {' '.join(str(error).split())}"
         self._has_complained = True
         self._node.get_logger().error(text)

@@ -68,5 +68,5 @@ class CachedModel:
         self.runner.audit_if_due(idle=idle)
 
     def close(self) -> None:
-        """Release the model, which is not used any more."""
-        self.runner.close()
+        """Release the model, which is not used any more, without waiting for its work in the background to end."""
+        self.runner.close(waits=False)

@@ -74,10 +74,10 @@ class BackgroundCalibrator:
             self._collect(image, cache_map)
         return None
 
-    def stop(self) -> None:
-        """Stop the calibration in the background, and wait at most 3 s until it has ended."""
+    def stop(self, *, waits: bool = True) -> None:
+        """Stop the calibration in the background; ``waits``: wait at most 3 s until it has ended."""
         self._stopping.set()
-        if self._thread is not None:
+        if waits and self._thread is not None:
             self._thread.join(_STOP_S)
 
     def _go_on(self) -> None:

@@ -81,10 +81,10 @@ class DenseStream:
         if self._quantiser is not None:
             self._quantiser.wait()
 
-    def close(self) -> None:
-        """Stop the quantisation, which runs in a process of its own, and wait for that at most half a second."""
+    def close(self, *, waits: bool = True) -> None:
+        """Stop the quantisation, which runs in a process of its own; ``waits``: wait for that at most half a second."""
         if self._quantiser is not None:
-            self._quantiser.stop(_STOP_S)
+            self._quantiser.stop(_STOP_S if waits else 0.0)
 
     @property
     def full_ms(self) -> float:

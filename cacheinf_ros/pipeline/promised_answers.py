@@ -80,9 +80,9 @@ class PromisedAnswers:
         """Wait until the dense backends are prepared."""
         self._dense.wait()
 
-    def close(self) -> None:
-        """Stop the quantisation, which runs in a process of its own, and wait for that at most half a second."""
-        self._dense.close()
+    def close(self, *, waits: bool = True) -> None:
+        """Stop the quantisation, which runs in a process of its own; ``waits``: wait for that at most half a second."""
+        self._dense.close(waits=waits)
 
     @property
     def wants_maps(self) -> bool:

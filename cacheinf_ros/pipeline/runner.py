@@ -102,12 +102,12 @@ class Runner:
         self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
 
-    def close(self) -> None:
-        """Stop the work in the background."""
+    def close(self, *, waits: bool = True) -> None:
+        """Stop the work in the background; ``waits``: wait some seconds until it has ended."""
         if self._calibrator is not None:
-            self._calibrator.stop()
+            self._calibrator.stop(waits=waits)
         if self.promised is not None:
-            self.promised.close()
+            self.promised.close(waits=waits)
 
     def drop_cache(self) -> None:
         """Forget what the engine has cached; the last answer may stand."""

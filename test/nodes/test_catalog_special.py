@@ -146,7 +146,7 @@ def test_what_is_not_used_any_more_ends_its_work_in_the_background(
     coloured: tuple[CatalogFolder, SpecialiseFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[Runner] = []
-    monkeypatch.setattr(Runner, "close", lambda runner: closed.append(runner))
+    monkeypatch.setattr(Runner, "close", lambda runner, **_: closed.append(runner))
     device = Device(coloured[0])
     device.models.load("colours", "original")
     cached: Any = device.models._loaded["colours"].cached

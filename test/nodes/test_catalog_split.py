@@ -51,7 +51,7 @@ class Link:
 
 def cache(link: Any, variant: str = "original") -> SplitCache:
     closed: list[bool] = []
-    runner: Any = SimpleNamespace(closed=closed, close=lambda: closed.append(True))
+    runner: Any = SimpleNamespace(closed=closed, close=lambda **_: closed.append(True))
     prices = PriceConfig(price_server_s=2.0, price_mb=3.0)
     return SplitCache(
         runner, link, PartitionCosts(), prices, variant=variant, costs=(COSTS[Place.SPLIT], COSTS[Place.DEVICE])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -34,7 +35,8 @@ from cacheinf_ros.pipeline.frame_result import FrameResult
 
 _LEAST_HORIZON_S = 1e-3  # of a budget whose time is over, the rest may be used freely
 _LOST = "; the server had been chosen, but did not answer"
-_PAUSE_S = 60.0  # how long a variant that could not be loaded on the device is not tried again
+_MOST_TRIES = 8  # variants that may fail to load within one request
+_PAUSE_S = 60.0  # how long, at first, a variant that could not be loaded on the device is not tried again
 T = TypeVar("T")
 
 
@@ -77,7 +79,7 @@ class CatalogService(Generic[T]):
         self._loaded_as: dict[str, Why] = {}
         # the correction outlives a budget
         self._correction: CostCorrection = CostCorrection() if before is None else before._correction
-        self._left_out: LeftOut = LeftOut(announcer) if before is None else before._left_out
+        self._left_out = LeftOut(announcer)
         self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
         goes_on = before is not None and before._budget == self._budget
         self._scheduler = self._begin(before.left if before and goes_on else self._budget)
@@ -131,16 +133,16 @@ class CatalogService(Generic[T]):
         """Answer a request.
 
         Raises:
-            CacheinfError: the chosen variant cannot be run, or a second one cannot be loaded either.
+            CacheinfError: the chosen variant cannot be run, or many cannot be loaded.
         """
         self._view = view
-        try:
-            return self._decided(model, view)
-        except _CannotLoad:
-            return self._decided(model, view, is_again=True)  # without that variant
+        for _ in range(_MOST_TRIES):
+            with suppress(_CannotLoad):  # then without that variant
+                return self._decided(model, view)
+        return self._decided(model, view, is_last=True)
 
-    def _decided(self, model: str, view: View, *, is_again: bool = False) -> T:
-        """Answer a request as the scheduler decides; ``is_again``: it has chosen what could not be loaded before.
+    def _decided(self, model: str, view: View, *, is_last: bool = False) -> T:
+        """Answer a request as the scheduler decides; ``is_last``: where the server cannot, the device does.
 
         Raises:
             CacheinfError: the chosen variant cannot be loaded or run.
@@ -152,7 +154,7 @@ class CatalogService(Generic[T]):
             try:
                 answer = self._ask(model, decision.option, view, why, is_new=decision.load is not None)
             except _CannotLoad:
-                if not is_again:
+                if not is_last:
                     raise
                 answer = None
             if answer is not None:
@@ -260,7 +262,7 @@ class CatalogService(Generic[T]):
                     self._device.drop(other)
         if failure:
             self._device.drop(model)
-            self._leave_out(model, option, failure.reason, _PAUSE_S)
+            self._leave_out(model, option, failure.reason, self._left_out.pause_s(model, option, _PAUSE_S))
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded: {failure.reason}")
         if was_loaded:
             self._left_out.is_usable(model, option)

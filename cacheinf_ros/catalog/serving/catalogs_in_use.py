@@ -10,8 +10,9 @@ from cacheinf_ros.config import C, CurrentConfigs
 class CatalogsInUse:
     """A node's configurations, in which the catalogs stay what they are.
 
-    Rates belong to catalogs by their position in the list. While other catalogs are named, rates are followed as long
-    as there is one for all, or one for each of the catalogs in use.
+    Rates belong to catalogs by their position in the list. Those that are set together with other catalogs are for
+    these. While other catalogs are named, rates that are set alone are followed, as long as there is one for all, or
+    one for each of the catalogs in use.
     """
 
     def __init__(self, parameters: CurrentConfigs) -> None:
@@ -25,7 +26,8 @@ class CatalogsInUse:
         if not isinstance(config, CatalogConfig):
             return config
         if config is not self._named:
-            self._named, self._config = config, self._with_catalogs_in_use(config)
+            self._config = self._with_catalogs_in_use(config)
+            self._named = config
         held = self._config
         assert isinstance(held, cls)
         return held
@@ -34,6 +36,5 @@ class CatalogsInUse:
         catalogs, rates = self._config.catalogs, self._config.rates
         if config.catalogs == catalogs:
             return config
-        return config.changed(
-            catalogs=catalogs, rates=config.rates if len(config.rates) in (1, len(catalogs)) else rates
-        )
+        is_for_these = config.catalogs == self._named.catalogs and len(config.rates) in (1, len(catalogs))
+        return config.changed(catalogs=catalogs, rates=config.rates if is_for_these else rates)

@@ -106,9 +106,9 @@ class DeviceModels:
         loaded = self._loaded.get(model)
         if loaded is not None and loaded.variant == variant and loaded.cached.share(wanted=place is Place.SPLIT):
             return False
-        self.drop(model)  # drop first, as there may be no memory for both
         announcer, folder, config = self._announcer.of(model), self._folders[model], self._parameters.get(EngineConfig)
-        network = folder.network(variant)
+        network = folder.network(variant)  # before anything is dropped, as its files may be damaged
+        self.drop(model)  # before it is compiled, as there may be no memory for both
         if place is Place.SPLIT:
             assert self._split is not None
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))

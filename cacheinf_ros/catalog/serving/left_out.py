@@ -8,6 +8,7 @@ from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.variant import Place
 
 _NOTE, _NOTHING = "not_loaded", "n/a"
+_LONGEST_S = 3600.0
 
 
 class LeftOut:
@@ -17,6 +18,13 @@ class LeftOut:
         """Prepare; nothing is reported yet."""
         self._announcer = announcer
         self._reasons: dict[str, dict[tuple[str, Place], str]] = {}  # by model, then by variant and place
+        self._pauses_s: dict[tuple[str, str, Place], float] = {}
+
+    def pause_s(self, model: str, option: Option, least_s: float) -> float:
+        """Return for how many seconds an option is to be left out: each time twice as long, up to an hour."""
+        key = model, *_key(option)
+        self._pauses_s[key] = min(2 * self._pauses_s.get(key, least_s / 2), max(least_s, _LONGEST_S))
+        return self._pauses_s[key]
 
     def tell(self, model: str, option: Option, why: str, pause_s: float) -> None:
         """Report that an option is left out for some seconds, and why."""
@@ -26,11 +34,12 @@ class LeftOut:
         self._note(model)
         if is_new:
             self._announcer.say(
-                f"{model}: {_name(_key(option))} is left out, and tried again at most every {pause_s:g} s: {why}"
+                f"{model}: {_name(_key(option))} is left out, tried again after {pause_s:g} s, then more seldom: {why}"
             )
 
     def is_usable(self, model: str, option: Option) -> None:
         """Take note that an option was loaded."""
+        self._pauses_s.pop((model, *_key(option)), None)
         if self._reasons.get(model, {}).pop(_key(option), None) is not None:
             self._announcer.say(f"{model}: {_name(_key(option))} is used again")
             self._note(model)

@@ -114,12 +114,9 @@ class RequestQueue(Generic[T]):
 
     def _due(self) -> dict[str, int]:
         """Return the due time of each model that has not been asked about the latest image."""
-        periods = self._periods_ns()
-        return {
-            name: 0 if model.asked_ns is None else model.asked_ns + periods[name]
-            for name, model in self._models.items()
-            if model.image < self._image
-        }
+        owing = {name: model for name, model in self._models.items() if model.image < self._image}
+        periods = self._periods_ns() if owing else {}  # the rates may be those of other models by now
+        return {name: 0 if model.asked_ns is None else model.asked_ns + periods[name] for name, model in owing.items()}
 
     def _periods_ns(self) -> dict[str, int]:
         return {name: round(_NS_PER_S / rate) for name, rate in zip(self._models, self._rates_hz(), strict=True)}

@@ -45,8 +45,11 @@ def test_all_else_is_followed_while_other_catalogs_are_named_that_may_never_be_u
     configs = CatalogsInUse(parameters)
     parameters.set(catalogs=("b", "c"), specialise=False, rates=(7.0,))
     found = configs.get(CatalogConfig)
-    assert (found.catalogs, found.specialise, found.rates_hz) == (("a",), False, (7.0,))
+    assert (found.catalogs, found.specialise) == (("a",), False)
+    assert found.rates_hz != (7.0,), "these are for the catalogs that are to come"
     assert configs.get(CatalogConfig) is found
+    parameters.set(rates=(7.0,))
+    assert configs.get(CatalogConfig).rates_hz == (7.0,), "set alone, they are for all"
     parameters.set(rates=(1.0, 2.0), specialise=True)  # these are for the catalogs that are to come
     found = configs.get(CatalogConfig)
     assert (found.catalogs, found.specialise, found.rates_hz) == (("a",), True, (7.0,))

@@ -140,3 +140,13 @@ def test_never_more_often_than_the_rate(rates: dict[str, float], pauses_ms: list
         counts.update(model for model, _ in due)
     for model, rate in rates.items():
         assert counts[model] <= 1 + (clock() - start_ns) / 1e9 * rate + 1e-3
+
+
+def test_a_queue_that_is_left_behind_asks_nobody_for_rates() -> None:
+    """A node's models changed while it rested: the rates were of other models by then, and diagnostics ended."""
+    rates = [1.0, 2.0]
+    queue: RequestQueue[str] = RequestQueue(("a", "b"), lambda: rates)
+    queue.put("image")
+    queue.drop_all()
+    rates.append(3.0)
+    assert queue.waiting == 0 and queue.deadline_ns() is None

@@ -198,7 +198,7 @@ def test_what_is_not_used_any_more_ends_its_work_in_the_background(
     catalogs: list[CatalogFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[Runner] = []
-    monkeypatch.setattr(Runner, "close", lambda runner: closed.append(runner))
+    monkeypatch.setattr(Runner, "close", lambda runner, **_: closed.append(runner))
     robot = Robot(catalogs)
     robot.models.load("door", "original")
     alone = robot.models._loaded["door"].cached.runner
