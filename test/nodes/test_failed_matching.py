@@ -20,7 +20,7 @@ TOO_WIDE = (48, LARGEST_SIDE + 64)
 
 @pytest.mark.parametrize("mode", ["exact", "dense"])
 def test_matching_that_fails_costs_reuse_and_no_answer(rig: Any, mode: str) -> None:
-    """No cache map may be as wide as the second frame. In mode dense none is made."""
+    """No cache map may be as wide as the second frame."""
     node = rig.nodes.start(rig.command("cached_inference", mode=mode))
     node.wait_ready()
     sizes = [(48, 64), TOO_WIDE, (48, 64), (48, 64)]
@@ -33,7 +33,6 @@ def test_matching_that_fails_costs_reuse_and_no_answer(rig: Any, mode: str) -> N
         assert np.allclose(*(np.frombuffer(each.data, np.float32) for each in (result, first)), atol=1e-5)
     assert last.reuse_ratio == (1.0 if mode == "exact" else 0.0)
     assert wait_until(lambda: rig.station.said("cached_inference").get("results") == "4", DEADLINE_S)
-    failed = mode == "exact"
-    assert rig.station.said("cached_inference")["errors"] == str(int(failed))
-    assert (f"matching of frame {2 * FRAME_NS}: " in node.output) == failed
+    assert rig.station.said("cached_inference")["errors"] == "1"
+    assert f"matching of frame {2 * FRAME_NS}: " in node.output
     assert node.stop() == 0
