@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
+from cacheinf_ros.engine.decoders.best_class_map import best_class_map
 from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes
 from cacheinf_ros.engine.following import move_class_map
 
@@ -45,8 +46,8 @@ class ClassMaps:
         else:
             maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
             step = self._step(maps.shape[1] * maps.shape[2])
-            classes = maps[:, ::step, ::step].argmax(0)
-            narrow = classes.astype(np.uint8 if values.shape[1] <= _NARROW else np.int32)
+            seen = maps[:, ::step, ::step]
+            narrow = best_class_map(seen) if len(seen) <= _NARROW else seen.argmax(0).astype(np.int32)
         return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
 
     def of_map(self, classes: Classes) -> Classes:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.decoders.best_class_map import best_class_map
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
@@ -145,8 +146,8 @@ def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:
     output = as_classes(output)
-    classes = output[0] if output.ndim == 3 else output[0].argmax(0)
-    moved = move_class_map(classes.astype(np.uint8), motion, place.input_size)
+    classes = output[0].astype(np.uint8) if output.ndim == 3 else best_class_map(output[0])
+    moved = move_class_map(classes, motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]
 
 
