@@ -19,6 +19,8 @@ def test_it_is_argmax_and_of_equal_scores_the_first(classes: int, height: int, w
     np.testing.assert_array_equal(best_class_map(scores), scores.argmax(0))
     apart = np.repeat(scores, 2, axis=2)[:, :, ::2]
     np.testing.assert_array_equal(best_class_map(apart), scores.argmax(0))
+    by_pixel = np.ascontiguousarray(scores.transpose(1, 2, 0)).transpose(2, 0, 1)
+    np.testing.assert_array_equal(best_class_map(by_pixel), scores.argmax(0))
     scores.flags.writeable = False
     np.testing.assert_array_equal(best_class_map(scores), scores.argmax(0))
 
