@@ -172,10 +172,8 @@ class FleetGateway:
         ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
-            if self._ended.is_set():
-                return None
-            if not is_wanted():  # a new process may be another session's by now; the ledger ends it where it is idle
-                return None
+            if self._ended.is_set() or not is_wanted():
+                return None  # a new process may be another session's by now; the ledger ends it where it is idle
             try:
                 reached = self._cluster.reach(place.host)
             except StartError as error:

@@ -28,6 +28,7 @@ class MapProducer:
     """
 
     def __init__(self, config: MatchingConfig) -> None:
+        self._asked: tuple[MatchingConfig, Mode, float] | None = None
         self._config = config
         self._stream = MatchingStream(config)
         self._linker = MapSequencer(self._stream, secrets.token_hex(4))
@@ -51,17 +52,21 @@ class MapProducer:
             mode: the mode of the engine that the map is for; where that is not known, exact, whose maps all can use.
             dense_ms: the time of computing everything, 0 where that is not known; the configuration's takes precedence.
         """
-        config = usable(config, mode, dense_ms)
-        if config != self._config:
-            self._stream.reconfigure(config)
-            self._config = config
+        if (config, mode, dense_ms) != self._asked:
+            self._asked = config, mode, dense_ms
+            self._follow(usable(config, mode, dense_ms))
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
         self._choices[stamp_ns] = self._stream.choice
         while len(self._choices) > _REMEMBERED:
             del self._choices[next(iter(self._choices))]
-        return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
+        return replace(link, matcher=self._config.matcher.value, matching_ms=elapsed_ms)
+
+    def _follow(self, config: MatchingConfig) -> None:
+        if config != self._config:
+            self._stream.reconfigure(config)
+            self._config = config
 
     def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
         """Learn what computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. Thread-safe."""

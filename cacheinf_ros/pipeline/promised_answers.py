@@ -104,16 +104,12 @@ class PromisedAnswers:
             self.lost()  # the holder does not know answers without a promise
         if config.max_loss != self._max_loss:
             self._dense.withdraw()
-        if config.max_loss < self._max_loss:
+        before, self._quality = self._quality, (config.max_error, config.max_missed)
+        if self._quality != before:  # the engine holds back more, or less, from now on
+            self.engine_changed()
+        if self._quality != before or config.max_loss < self._max_loss:
             for trial in self._trials.values():
                 trial.distrust()
-            if self._holder is not None:
-                self._holder.look_soon()
-        if (config.max_error, config.max_missed) != self._quality:  # the engine holds back more, or less, from now on
-            self._quality = (config.max_error, config.max_missed)
-            for trial in self._trials.values():
-                trial.distrust()
-                trial.start_anew()
             if self._holder is not None:
                 self._holder.look_soon()
         self._max_loss = config.max_loss

@@ -51,6 +51,11 @@ class Measured:
         """The smallest ``max_loss`` that the way keeps."""
         return self.loss.promise
 
+    @property
+    def saves_by_caching(self) -> bool:
+        """Whether the cache, or held answers, save time in this way."""
+        return self.choice.kind is Kind.CACHING and self.reused >= _LITTLE
+
     def meets(self, target: Target) -> bool:
         """Tell whether the way is within the target's limit."""
         if target.goal is Goal.RATE:
@@ -125,9 +130,9 @@ def advise(
             slowest_ms=run.slowest_ms(choice.name),
             loss=run.loss(choice.name),
             held=run.held_share(choice.name),
-            busy_ms=_busy_ms(run, choice.name),
+            busy_ms=(busy_ms := _busy_ms(run, choice.name)),
             reused=_reused(run, choice.name),
-            watts=_watts(_busy_ms(run, choice.name), 1e3 / run.report["fps"], power, _elsewhere_ms(choice, link)),
+            watts=_watts(busy_ms, 1e3 / run.report["fps"], power, _elsewhere_ms(choice, link)),
         )
         for choice in choices
     ]
@@ -174,7 +179,7 @@ def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Adv
         ways=ways,
         chosen=chosen,
         is_met=bool(meeting),
-        caching_pays=chosen.choice.kind is Kind.CACHING and chosen.reused >= _LITTLE,
+        caching_pays=chosen.saves_by_caching,
         verdict=tuple(_sentences(ways, rivals, chosen, target, decisions)),
     )
 
@@ -227,14 +232,14 @@ def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[s
 def _about_caching(
     ways: Sequence[Measured], rivals: Sequence[Measured], chosen: Measured, dense: Measured, target: Target
 ) -> str:
-    if chosen.choice.kind is Kind.CACHING and chosen.reused < _LITTLE:
+    if chosen.saves_by_caching:
+        return f"Caching pays here: a frame takes {chosen.mean_ms:.1f} ms, densely {dense.mean_ms:.1f}."
+    if chosen.choice.kind is Kind.CACHING:
         return (
             f"Caching saves nothing here, as hardly anything could be reused ({chosen.reused:.1%}). "
             f"{chosen.choice.name} is the fastest all the same, with {chosen.mean_ms:.1f} ms per frame for "
             f"{dense.mean_ms:.1f} densely, by the engine and the precision that it computes in."
         )
-    if chosen.choice.kind is Kind.CACHING:
-        return f"Caching pays here: a frame takes {chosen.mean_ms:.1f} ms, densely {dense.mean_ms:.1f}."
     caching = [way for way in rivals if way.choice.kind is Kind.CACHING]
     if not caching:
         found = [way for way in ways if way.choice.kind is Kind.CACHING]

@@ -57,10 +57,10 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
 
 def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
     asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
-    first = 0 if asked is None else _LEARNING  # the promise is about the frames after it was learnt
-    is_long = len(run.stills) >= 2 * first
-    without = f" after the first {first} frames" if first and is_long else ""
-    loss = run.loss(name, first if is_long else 0)
+    # the promise is about the frames after it was learnt
+    first = 0 if asked is None or _is_short(run) else _LEARNING
+    without = f" after the first {first} frames" if first else ""
+    loss = run.loss(name, first)
     whole, moving = max(loss.whole, 0.0), max(loss.moving, 0.0)
     right = (
         f"The answers{without} are right {whole:.3f} less often than dense ones ({moving:.3f} where things move)."
@@ -68,10 +68,10 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
         else f"The answers{without} are right as often as dense ones."
     )
     found = [*(_speed(run, name) if asked is None else _speed_when_learnt(run, name)), right]
-    if asked is not None and is_long:
+    if asked is not None and not _is_short(run):
         kept = "kept" if loss.within(asked) else "broken"
         found.append(f"At most {asked:g} was promised: {kept}.")
-    if held := run.held_share(name, first if is_long else 0):
+    if held := run.held_share(name, first):
         found.append(f"For {held:.0%} of the frames{without} the last answer still stood, and nothing was computed.")
     missing = played.published - run.report["frames"]
     if missing:
@@ -79,10 +79,15 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
     return found
 
 
+def _is_short(run: StreamRun) -> bool:
+    """Tell whether hardly more frames than bounded mode learns from were played, so that nothing can be concluded."""
+    return len(run.stills) < 2 * _LEARNING
+
+
 def _speed_when_learnt(run: StreamRun, name: str) -> list[str]:
     """Describe the speed of bounded mode without its first frames, which weigh much in a short recording only."""
     learns = "Bounded mode computes its first frames completely, to learn what may be held"
-    if len(run.stills) < 2 * _LEARNING:
+    if _is_short(run):
         return [
             f"With {len(run.stills)} frames this recording is too short to see what the cache saves.",
             f"{learns}. A frame took {run.mean_ms(name):.1f} ms, densely {run.mean_ms(DENSE):.1f}.",
