@@ -34,6 +34,7 @@ class Declaration:
         live: whether the value may change while the node runs.
         listed: whether every node that has the parameter declares it; otherwise only a node that was given it at its
             start does.
+        example: a value that errors show where the default is empty; may be empty itself.
     """
 
     field: str
@@ -41,6 +42,7 @@ class Declaration:
     info: FieldInfo
     live: bool
     listed: bool
+    example: str = ""
 
 
 class Config(BaseModel):
@@ -93,6 +95,7 @@ def parameter(
     live: bool = False,
     name: str = "",
     listed: bool = True,
+    example: str = "",
 ) -> Any:
     """Declare a field of a :class:`Config`.
 
@@ -104,8 +107,9 @@ def parameter(
         name: name of the ROS parameter; empty: the name of the field, in the group of its class.
         listed: whether every node that has the parameter declares it; otherwise only a node that was given it at its
             start does.
+        example: a value that errors show where the default is empty.
     """
-    extra: dict[str, JsonValue] = {"live": live, "name": name, "listed": listed}
+    extra: dict[str, JsonValue] = {"live": live, "name": name, "listed": listed, "example": example}
     return Field(default, description=description, ge=low, le=high, json_schema_extra=extra)
 
 
@@ -140,14 +144,25 @@ def _declaration(cls: type[Config], field: str, info: FieldInfo) -> Declaration:
     extra: Any = info.json_schema_extra or {}
     name = extra.get("name") or (f"{cls.group}.{field}" if cls.group else field)
     return Declaration(
-        field=field, name=name, info=info, live=extra.get("live", False), listed=extra.get("listed", True)
+        field=field,
+        name=name,
+        info=info,
+        live=extra.get("live", False),
+        listed=extra.get("listed", True),
+        example=extra.get("example", ""),
     )
+
+
+def _sentence(message: str) -> str:
+    """Return pydantic's message in lower case, but that of one of our validators as it was written."""
+    own = message.removeprefix("Value error, ")
+    return message.lower() if own == message else own
 
 
 def _complaints(cls: type[Config], error: ValidationError) -> list[str]:
     names = {each.field: each.name for each in cls.declarations()}
     places = [".".join(names.get(str(part), str(part)) for part in e["loc"]) for e in error.errors()]
     return [
-        f"{place or cls.__name__} = {quoted(e['input'], _LONGEST_INPUT)}: {e['msg'].lower()}"
+        f"{place or cls.__name__} = {quoted(e['input'], _LONGEST_INPUT)}: {_sentence(e['msg'])}"
         for place, e in zip(places, error.errors(), strict=True)
     ]

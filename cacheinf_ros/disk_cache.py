@@ -18,9 +18,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 Content = TypeVar("Content")
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""What :func:`digest` returns, as files state it of others."""
+OptionalSha256 = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+"""The same, or empty where there is no such file, or nobody has recorded it."""
 
 _FORMAT = "cacheinf_ros file 1"
 _HEADER_BYTES = 96  # a multiple of 32: the content stays aligned in memory

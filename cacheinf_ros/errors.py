@@ -12,6 +12,9 @@ import reprlib
 MOST_CHARACTERS = 500
 """The longest text about one failure, in characters: it goes into the results and diagnostics of every frame."""
 
+INSTALL_REMEDY = "activate the virtual environment (source venv/bin/activate), or pip install -r requirements.txt"
+"""The remedy where a package of others is missing."""
+
 
 class CacheinfError(Exception):
     """Base of every error that the user can do something about."""
@@ -59,6 +62,14 @@ class SearchError(CacheinfError):
 
 class CatalogError(CacheinfError):
     """A catalog cannot be built or read, or none of its variants fits."""
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """Say in one line what to do about a package of others that is not installed; raises the error if it is our own."""
+    name = error.name or ""
+    if name.partition(".")[0] in ("", "benchmarks", "cacheinf_ros"):
+        raise error
+    return f"no module {name}: {INSTALL_REMEDY}"
 
 
 def quoted(value: object, most: int = 80) -> str:

@@ -121,14 +121,15 @@ def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArr
 def shift_unit(graph: Graph) -> Size | None:
     """Return (dy, dx), the smallest shift of the input in pixels that moves every map by whole pixels of its own.
 
-    Returns None where there is none: a map's side does not divide the input's, what an operator reads does not move as
-    far as its output (resampling that is not the same everywhere), or an operator reads nothing where its output lies
-    (a dilated kernel of an even size): outputs that enter with a shift would depend on nothing that enters.
+    Returns None where there is none: the input is one pixel, a map's side does not divide the input's, what an operator
+    reads does not move as far as its output (resampling that is not the same everywhere), or an operator reads nothing
+    where its output lies (a dilated kernel of an even size): outputs that enter with a shift would depend on nothing
+    that enters.
     """
     tensors = graph.tensors
     size = tensors[graph.input].size
     maps = [spec.size for spec in tensors.values() if spec.size is not None and spec.pixels > 1]
-    if any(side % part for spec in maps for side, part in zip(size, spec, strict=True)):
+    if not maps or any(side % part for spec in maps for side, part in zip(size, spec, strict=True)):
         return None
     for operator in graph.operators:
         if not isinstance(operator, (Conv, Pool, Resample)):

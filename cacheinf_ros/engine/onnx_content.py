@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import io
-import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
-from cacheinf_ros.graph import Model, graph_hash, has_all_weights
+from cacheinf_ros.graph import Model, graph_hash, has_all_weights, quiet_torch
 
 
 def onnx_content(model: Model) -> bytes:
@@ -38,7 +37,7 @@ def onnx_content(model: Model) -> bytes:
 def _own_file(model: Model) -> bytes | None:
     """Return the content of the file that the model was loaded from, where it says exactly what the model does now."""
     path = Path(model.card.factory)
-    if path.suffix != ".onnx" or model.card.weights is not None or not path.is_file():
+    if path.suffix.lower() != ".onnx" or model.card.weights is not None or not path.is_file():
         return None
     import onnx
 
@@ -46,16 +45,15 @@ def _own_file(model: Model) -> bytes | None:
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [each for each in graph.input if each.name not in constants]
     shapes = [tuple(side.dim_value for side in each.type.tensor_type.shape.dim) for each in inputs]
+    takes_floats = all(each.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for each in inputs)
     same_outputs = [each.name for each in graph.output] == [name for name, _ in model.graph.outputs]
-    return (
-        path.read_bytes() if has_all_weights(graph) and same_outputs and shapes == [(1, 3, *model.input_size)] else None
-    )
+    is_same = takes_floats and same_outputs and shapes == [(1, 3, *model.input_size)]
+    return path.read_bytes() if is_same and has_all_weights(graph) else None
 
 
 def _exported(model: Model) -> bytes:
     image = torch.zeros(1, 3, *model.input_size)
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with quiet_torch(), redirect_stdout(io.StringIO()):  # inside: the output belongs to the process too
         program = torch.onnx.export(model.module, (image,), dynamo=True, verbose=False)
     assert program is not None
     content: bytes = program.model_proto.SerializeToString()

@@ -12,7 +12,7 @@ from cacheinf_ros.graph.interpret import DeferredGraph, DenseGraph
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.kept_model import load_kept_model
 from cacheinf_ros.graph.known_models import possible_cards, recognised
-from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of
+from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of, quiet_torch
 from cacheinf_ros.graph.shared_values import Shared, SharedValues
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.weights import weight_bytes
@@ -23,8 +23,8 @@ __all__ = [
     "COMBINED_BY", "TRUSTED", "Activation", "ActivationKind", "AxisTaps", "DeferredGraph", "DenseGraph", "Graph",
     "Model", "ModelCard", "Resize", "Scales", "Shared", "SharedValues", "WeightsOrigin", "Window", "decode_graph",
     "encode_graph", "exact_border", "graph_hash", "has_all_weights", "load_card", "load_kept_model", "load_model",
-    "load_module", "model_names", "model_of", "possible_cards", "read_card", "recognised", "renamed", "structure_hash",
-    "weight_bytes",
+    "load_module", "model_names", "model_of", "possible_cards", "quiet_torch", "read_card", "recognised", "renamed",
+    "structure_hash", "weight_bytes",
 ]  # fmt: skip
 
 # The vocabulary: the kinds of operators, and what cards say of outputs.

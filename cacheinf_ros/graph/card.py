@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, parse_size
+from cacheinf_ros.disk_cache import OptionalSha256
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
 from cacheinf_ros.yaml_text import read_yaml_text
@@ -17,6 +19,9 @@ TRUSTED = "trusted:"
 """The prefix of a ``.pt2`` file by which the user accepts that reading it may run code that is in it."""
 Resize = Literal["stretch", "letterbox", "letterbox_corner"]
 """How a frame gets the size of the model's input: stretched, in the middle of a margin, or in its upper left corner."""
+_Number = Annotated[float, Field(ge=-1e6, le=1e6)]  # far from where float32 ends, so that every input is finite
+_Divisor = Annotated[float, Field(ge=1e-6, le=1e6)]
+_VALUES = {"scale", "mean", "std"}
 
 
 class ModelCard(Config):
@@ -34,14 +39,62 @@ class ModelCard(Config):
         "(in the middle, as ultralytics does), letterbox_corner (left above, as YOLOX does)",
     )
     channel_order: Literal["rgb", "bgr"] = parameter("rgb", "order of the channels of the model's input")
-    scale: float = parameter(1 / 255, "factor applied to the 8-bit values first")
-    mean: tuple[float, float, float] = parameter((0.485, 0.456, 0.406), "subtracted next, per channel of the input")
-    std: tuple[float, float, float] = parameter((0.229, 0.224, 0.225), "divided by last, per channel of the input")
+    scale: _Number = parameter(1 / 255, "factor applied to the 8-bit values first")
+    mean: tuple[_Number, _Number, _Number] = parameter(
+        (0.485, 0.456, 0.406), "subtracted next, per channel of the input"
+    )
+    std: tuple[_Divisor, _Divisor, _Divisor] = parameter(
+        (0.229, 0.224, 0.225), "divided by last, per channel of the input"
+    )
     decoder: Decoder | None = parameter(None, "what the outputs mean; guessed from their shape when absent")
     labels: tuple[str, ...] = parameter((), "names of the classes")
-    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = parameter(
+    sha256: OptionalSha256 = parameter(
         "", "of the .pt2 file that factory names, as the card's writer states it: one that has changed is refused"
     )
+
+    @property
+    def says_values(self) -> bool:
+        """Whether the card says which values the input has; otherwise they are ImageNet's by default."""
+        return self.model_fields_set >= _VALUES
+
+    @field_validator("input_size", mode="before")
+    @classmethod
+    def _size(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return parse_size(given)
+        if given is None or (isinstance(given, (list, tuple)) and len(given) == 2):
+            return given
+        raise ValueError("give height and width, such as 480x640 or [480, 640]")
+
+    @field_validator("mean", "std", mode="before")
+    @classmethod
+    def _per_channel(cls, given: Any) -> Any:
+        if isinstance(given, (list, tuple)) and len(given) == 3:
+            return given
+        raise ValueError("give a list of three numbers, one per channel, such as [1, 1, 1]")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        """Take a dictionary from the numbers of all classes too, as ultralytics writes it."""
+        if isinstance(given, dict) and given.keys() == set(range(len(given))):
+            return [given[number] for number in range(len(given))]
+        if isinstance(given, (list, tuple)):
+            return given
+        raise ValueError("give a list, such as [person, car], or a name for each number from 0, as {0: person, 1: car}")
+
+
+def expanded(path: str) -> str:
+    """Return a path with the user's home folder in place of ``~``, where no shell has replaced it."""
+    return os.path.expanduser(path) if path.startswith("~/") else path
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is such a file; there is none with a name that no file can have."""
+    try:
+        return path.is_file()
+    except OSError:  # of a name that is too long
+        return False
 
 
 def read_card(path: Path) -> ModelCard:
@@ -60,9 +113,10 @@ def read_card(path: Path) -> ModelCard:
         card = ModelCard.checked(**{"name": path.stem, **{str(key): value for key, value in content.items()}})
     except (ConfigError, ValueError) as error:  # ValueError: numbers of thousands of digits
         raise ModelError(f"model card {path}: {error}") from None
-    weights = path.parent / card.weights if card.weights else None
+    weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
     trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)
-    if (path.parent / named.partition(":")[0]).is_file():
+    named = expanded(named)
+    if is_file(path.parent / named.partition(":")[0]):
         factory = f"{trusted}{path.parent / named}"
     return card.model_copy(update={"weights": weights, "factory": factory})

@@ -134,7 +134,13 @@ class DenseMap(Config):
     kind: Literal["map"] = "map"
 
 
+class Raw(Config):
+    """Any outputs whose values are what counts: regression, depth, optical flow, normals, pictures."""
+
+    kind: Literal["raw"] = "raw"
+
+
 Detector = Centers | Boxes | SsdBoxes | FastestDet | Yolo | NanoDet
 """The decoders that give boxes."""
 
-Decoder = Annotated[ClassVector | Attributes | Detector | DenseMap, Field(discriminator="kind")]
+Decoder = Annotated[ClassVector | Attributes | Detector | DenseMap | Raw, Field(discriminator="kind")]

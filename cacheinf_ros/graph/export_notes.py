@@ -26,7 +26,7 @@ class ExportNotes:
 
 def export_notes(path: Path) -> ExportNotes:
     """Read the notes in a file; they are empty where it is no ONNX file or they make no sense."""
-    if path.suffix != ".onnx" or not path.is_file():
+    if path.suffix.lower() != ".onnx" or not path.is_file():
         return ExportNotes()
     import onnx  # here: other models need not wait for it
 

@@ -42,9 +42,10 @@ def load_kept_model(reference: str, *, weights: Path | None = None, input_size: 
 def _key(card: ModelCard) -> str | None:
     """Return what the graph depends on, beside this package and torch; None where that is not known."""
     network = Path(card.factory)
-    if network.suffix != ".onnx":
+    if network.suffix.lower() != ".onnx":
         return None
-    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}"
+    stated = ", values stated" if card.says_values else ""  # some networks are refused otherwise
+    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}"
 
 
 def _digest(path: Path | None) -> str:

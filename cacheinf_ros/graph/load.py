@@ -16,8 +16,9 @@ from torch.export import ExportedProgram
 
 from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import TRUSTED, ModelCard, read_card
+from cacheinf_ros.graph.card import TRUSTED, ModelCard, expanded, is_file, read_card
 from cacheinf_ros.graph.fuse import fuse
+from cacheinf_ros.graph.image_size import agreed_size
 from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _CARDS = Path(__file__).parent / "cards"
 _DEFAULT_SIZE = (224, 224)
+_FILES = {".onnx", ".pt", ".pt2", ".pth", ".py"}
 _EXPORTING = threading.RLock()
 
 
@@ -85,7 +87,7 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     """
     card, origin = described(reference, weights, input_size)
     path = Path(card.factory)
-    if path.suffix == ".pt2":
+    if path.suffix.lower() == ".pt2":
         program = _read_program(card)
         return _lowered(program.module(), program, card, origin)
     model = model_of(_module(card, path), card, weights_origin=origin)
@@ -107,8 +109,9 @@ def described(
         ModelError: the card cannot be read.
     """
     card = load_card(reference)
-    card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
     is_built_in = reference in model_names() and not weights
+    weights = Path(expanded(str(weights))) if weights else card.weights
+    card = card.model_copy(update={"weights": weights, "input_size": input_size or card.input_size})
     return card, WeightsOrigin.BUILT_IN if is_built_in else origin_of_weights(card)
 
 
@@ -120,11 +123,24 @@ def load_card(reference: str) -> ModelCard:
     """
     if reference in model_names():
         return read_card(_CARDS / f"{reference}.yaml")
-    if reference.endswith((".yaml", ".yml")):
-        return read_card(Path(reference))
-    is_named = reference.startswith("torchvision:")
-    name = reference.removeprefix("torchvision:") if is_named else Path(reference.removeprefix(TRUSTED)).name
-    return ModelCard(name=name, factory=reference)
+    is_trusted = reference.startswith(TRUSTED)
+    place = expanded(reference.removeprefix(TRUSTED))
+    if not is_trusted and place.lower().endswith((".yaml", ".yml")):
+        return _with_its_file(read_card(Path(place)), Path(place))
+    is_named = place.startswith("torchvision:")
+    name = place.removeprefix("torchvision:") if is_named else Path(place).name
+    return ModelCard(name=name, factory=f"{TRUSTED}{place}" if is_trusted else place)
+
+
+def _with_its_file(card: ModelCard, path: Path) -> ModelCard:
+    """Return the card that was read at ``path``; raises :class:`ModelError` where the file that it names is missing."""
+    file = Path(card.factory.removeprefix(TRUSTED).partition(":")[0])
+    if file.suffix.lower() in _FILES and not is_file(file):
+        raise ModelError(
+            f"model card {path}: its factory {card.factory!r} does not exist; it is relative to the card's folder "
+            f"{path.parent.absolute()}"
+        )
+    return card
 
 
 def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
@@ -135,7 +151,7 @@ def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
     """
     card = load_card(reference)
     path = Path(card.factory)
-    return (_read_program(card).module() if path.suffix == ".pt2" else _module(card, path)), card
+    return (_read_program(card).module() if path.suffix.lower() == ".pt2" else _module(card, path)), card
 
 
 def model_of(
@@ -165,10 +181,16 @@ def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard,
 
 
 def _module(card: ModelCard, path: Path) -> torch.nn.Module:
-    if path.suffix == ".onnx":
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
         from cacheinf_ros.graph.onnx_model import onnx_module  # here: half a second that other models need not wait
 
-        module: torch.nn.Module = onnx_module(path, card.input_size)
+        module: torch.nn.Module = onnx_module(path, card)
+    elif suffix in (".pt", ".pth"):
+        raise ModelError(
+            f"{path} is no model that can be read: such files hold weights, or a network for the program that wrote "
+            "it. Export it to ONNX (torch.onnx.export), or give module:factory and a state dict as weights"
+        )
     elif ":" not in card.factory and path.is_file():
         raise ModelError(f"{path} is not a model: expected trusted:FILE.pt2, or an .onnx or card .yaml file")
     else:
@@ -180,9 +202,11 @@ def _module(card: ModelCard, path: Path) -> torch.nn.Module:
 
 def export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
     """Export the network by torch.export; raises :class:`ModelError` where that cannot be done at this size."""
-    size = getattr(module, "input_size", None) or card.input_size or _DEFAULT_SIZE
-    if card.input_size and tuple(card.input_size) != tuple(size):
-        raise ModelError(f"model {card.name!r} takes images of {tuple(size)}, not {tuple(card.input_size)}")
+    own = getattr(module, "input_size", None)
+    fixed = card.input_size or _DEFAULT_SIZE
+    if isinstance(own, (tuple, list)) and len(own) == 2:
+        fixed = (own[0], own[1])
+    size = agreed_size(f"model {card.name!r}", fixed, card.input_size)
     try:
         with quiet_torch(), torch.no_grad():
             return torch.export.export(module, (torch.zeros(1, 3, *size),))
@@ -241,6 +265,5 @@ def _sized(card: ModelCard, program: ExportedProgram) -> ModelCard:
     names = set(program.graph_signature.user_inputs)
     node = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
     height, width = (int(n) for n in node.meta["val"].shape[2:])
-    if card.input_size and tuple(card.input_size) != (height, width):
-        raise ModelError(f"model {card.name!r} takes images of {(height, width)}, not {tuple(card.input_size)}")
-    return card.model_copy(update={"input_size": (height, width)})
+    size = agreed_size(f"model {card.name!r}", (height, width), card.input_size)
+    return card.model_copy(update={"input_size": size})

@@ -9,13 +9,14 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from types import ModuleType
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from cacheinf_ros.errors import ModelError
@@ -40,7 +41,7 @@ def build_module(reference: str) -> torch.nn.Module:
     if not origin:
         raise ModelError(
             f"model {reference!r} is neither a file nor a reference: use torchvision:NAME, package.module:factory, "
-            "file.py:factory, trusted:FILE.pt2, or an .onnx or card .yaml file that exists"
+            f"file.py:factory, trusted:FILE.pt2, or an .onnx or card .yaml file that exists{_meant_by(reference)}"
         )
     factory = _torchvision_factory(name) if origin == "torchvision" else _python_factory(origin, name)
     try:
@@ -63,14 +64,27 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
     if not path.is_file():
         raise ModelError(f"weights {path} do not exist")
     try:
-        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
-    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, UnpicklingError) as error:
-        raise ModelError(f"weights {path} cannot be read as safetensors or a state dict: {_short(error)}") from None
+        is_safe = path.suffix.lower() == ".safetensors"
+        state = load_file(path) if is_safe else torch.load(path, weights_only=True)
+    except Exception as error:  # torch raises whatever its readers stumble over
+        is_pickled = isinstance(error, UnpicklingError) and is_zipfile(
+            path
+        )  # torch's text is about reading it all the same
+        why = "it holds more than tensors: save model.state_dict()" if is_pickled else _short(error)
+        raise ModelError(f"weights {path} cannot be read as safetensors or a state dict: {why}") from None
     state = state.get("state_dict", state) if isinstance(state, dict) else state
     try:
         module.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError) as error:
         raise ModelError(f"weights {path} do not fit the model: {_short(error)}") from None
+
+
+def _meant_by(name: str) -> str:
+    """Return a question that suggests torchvision's model of this name; empty: it has none."""
+    with suppress(ModelError):  # torchvision is not installed
+        if name in import_torchvision().models.list_models():
+            return f" (did you mean torchvision:{name}?)"
+    return ""
 
 
 def _torchvision_factory(name: str) -> Callable[[], Any]:

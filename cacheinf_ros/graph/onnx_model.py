@@ -18,6 +18,8 @@ import torch
 from onnx import NodeProto, numpy_helper
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.onnx_input import image_input
 from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
@@ -47,9 +49,10 @@ class OnnxModule(torch.nn.Module):
         input_size: (height, width) that the file fixes.
     """
 
-    def __init__(self, model: onnx.ModelProto, input_size: tuple[int, int]) -> None:
+    def __init__(self, model: onnx.ModelProto, input_name: str, input_size: tuple[int, int]) -> None:
         super().__init__()
         self.input_size = input_size
+        self._input = input_name
         graph = model.graph
         earlier = any(each.domain == "" and each.version < _VERSION_OF_TODAY for each in model.opset_import)
         self._operators = {**OPERATORS, **EARLIER_OPERATORS} if earlier else OPERATORS
@@ -62,7 +65,6 @@ class OnnxModule(torch.nn.Module):
         self._steps: list[_Step] = []
         for node in graph.node:
             self._add(node)
-        self._input = next(value.name for value in graph.input if value.name not in self._constants)
         self._outputs = [value.name for value in graph.output]
 
     def _hold(self, name: str, array: np.ndarray) -> None:
@@ -109,15 +111,16 @@ class OnnxModule(torch.nn.Module):
         return {name: values[name] for name in self._outputs}
 
 
-def onnx_module(path: Path, input_size: tuple[int, int] | None) -> OnnxModule:
+def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
     """Read an ONNX file.
 
     Args:
         path: path of the file.
-        input_size: (height, width) where the file leaves them open.
+        card: may say the size of images where the file leaves it open, and which values they have.
 
     Raises:
-        ModelError: the file is missing, not ONNX, or uses an operator that is not supported.
+        ModelError: the file is missing, not ONNX, takes something else than an image that the card describes, or uses
+            an operator that is not supported.
     """
     if not path.is_file():
         raise ModelError(f"model file {path} does not exist")
@@ -126,29 +129,9 @@ def onnx_module(path: Path, input_size: tuple[int, int] | None) -> OnnxModule:
         onnx.checker.check_model(model)
     except Exception as error:  # protobuf and the checker have no common base
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
-    size = _image_size(model, path, input_size)
-    name = _image_input(model).name
+    name, size = image_input(model, path, card)
     try:
         model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,3,{size[0]},{size[1]}"])
     except Exception as error:  # whatever its shape inference stumbles over
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
-    return OnnxModule(model, size).eval()
-
-
-def _image_input(model: onnx.ModelProto) -> onnx.ValueInfoProto:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    return next(value for value in model.graph.input if value.name not in constants)
-
-
-def _image_size(model: onnx.ModelProto, path: Path, wanted: tuple[int, int] | None) -> tuple[int, int]:
-    dimensions = [d.dim_value for d in _image_input(model).type.tensor_type.shape.dim]
-    if len(dimensions) != 4 or dimensions[1] not in (0, 3):
-        raise ModelError(f"{path} takes {dimensions}, not one image [1, 3, height, width]")
-    fixed = (dimensions[2], dimensions[3])
-    if all(fixed):
-        if wanted and tuple(wanted) != fixed:
-            raise ModelError(f"{path} takes images of {fixed}, not {tuple(wanted)}")
-        return fixed
-    if not wanted:
-        raise ModelError(f"{path} leaves its image size open: give an input size")
-    return wanted
+    return OnnxModule(model, name, size).eval()

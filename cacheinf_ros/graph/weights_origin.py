@@ -27,7 +27,7 @@ class WeightsOrigin(Enum):
 
 def origin_of_weights(card: ModelCard) -> WeightsOrigin:
     """Tell from a user's card where the weights come from that :func:`load_model` loads for it."""
-    if card.weights or Path(card.factory).suffix in _HOLD_WEIGHTS:
+    if card.weights or Path(card.factory).suffix.lower() in _HOLD_WEIGHTS:
         return WeightsOrigin.FILE
     return WeightsOrigin.RANDOM if card.factory.startswith("torchvision:") else WeightsOrigin.UNKNOWN
 

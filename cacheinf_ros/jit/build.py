@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import importlib
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,11 +26,11 @@ from llvmlite import ir
 from cacheinf_ros.jit.compiled import numba_type
 from cacheinf_ros.jit.library import DATA_AT, LENGTHS_AT
 from cacheinf_ros.jit.library_kernel import Arrays, Scalar, Type
+from cacheinf_ros.jit.linker import find_linker
 from cacheinf_ros.jit.places import find_library, new_library, outdated_libraries
 
 _RUNTIME = ("NRT_", "Py", "numba_")
 _ALLOCATING = "alloc"
-_COMPILERS = ("cc", "gcc", "clang")
 
 
 def main(module: str) -> None:
@@ -65,15 +63,12 @@ def _build(source: Path, kernels: dict[str, Any]) -> None:
 
 
 def _link(objects: dict[str, bytes], library: Path) -> None:
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", ""), *_COMPILERS))), None)
-    if compiler is None:
-        raise FileNotFoundError(f"none of {', '.join(_COMPILERS)} is there to link a library")
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         files = [Path(folder) / f"{name}.o" for name in objects]
         for file, code in zip(files, objects.values(), strict=True):
             file.write_bytes(code)
         linked = Path(folder) / library.name
-        subprocess.run([compiler, "-shared", "-o", str(linked), *map(str, files), "-lm"], check=True)
+        subprocess.run([find_linker(), "-shared", "-o", str(linked), *map(str, files), "-lm"], check=True)
         linked.replace(library)
 
 

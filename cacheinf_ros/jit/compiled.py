@@ -8,8 +8,10 @@ is released while they run, so that the other threads of a node go on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 import numba
@@ -18,6 +20,8 @@ import numpy as np
 from cacheinf_ros.jit.library_kernel import Array, Arrays, Type
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+_NO_PLACE = "no locator available"  # in what numba raises where it finds no folder for its cache
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,27 @@ def compiled(
         error_model: error model of numba; "numpy" does not raise on division by zero.
     """
     signature = numba_type(returns)(*map(numba_type, arguments)) if arguments else None
-    jit = numba.njit(signature, nogil=True, cache=True, boundscheck=False, error_model=error_model)
-    return cast(Callable[[Kernel], Kernel], jit)
+
+    def decorate(function: Kernel) -> Kernel:
+        jit = partial(numba.njit, signature, nogil=True, boundscheck=False, error_model=error_model)
+        try:
+            return cast(Kernel, jit(cache=True)(function))
+        except RuntimeError as error:  # numba has no class of its own for it
+            if _NO_PLACE not in str(error):
+                raise
+            _warn_of_no_cache()
+            return cast(Kernel, jit(cache=False)(function))
+
+    return decorate
+
+
+@cache
+def _warn_of_no_cache() -> None:
+    """Warn with the first of the functions that cannot be kept."""
+    _log.warning(
+        "inner loops are compiled anew at every start, which takes up to half a minute: neither the folder of the "
+        "package nor the user's cache can be written to; set XDG_CACHE_HOME to a folder that can"
+    )
 
 
 def numba_type(of: Type | Record | None) -> Any:

@@ -25,7 +25,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from cacheinf_ros.jit.library_kernel import LibraryKernel, Scalar, Type
-from cacheinf_ros.jit.places import find_library
+from cacheinf_ros.jit.linker import find_linker
+from cacheinf_ros.jit.places import find_library, new_library
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 HOW_VARIABLE = "CACHEINF_KERNELS"
@@ -86,12 +87,20 @@ def _library_of(module: str, file: str) -> ctypes.CDLL | None:
             raise OSError("this numpy keeps arrays in another way than the kernels read them")
         return ctypes.CDLL(str(find_library(Path(file)) or _built(module, Path(file))))
     except OSError as error:
-        _log.warning("numba is loaded to compile the kernels of %s, which takes 130 MB: %s", module, error)
+        _warn_once(str(error))
         return None
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    """Warn with the first of the modules that fail for this reason."""
+    _log.warning("numba is loaded to compile kernels in this process, which takes 130 MB: %s", reason)
 
 
 def _built(module: str, file: Path) -> Path:
     """Build the libraries of a module and its imports, return that of the file; raises :class:`OSError` if it fails."""
+    find_linker()  # what cannot succeed is not begun: numba alone takes the process seconds
+    new_library(file)
     _log.info("compiling the kernels of %s for this machine, once", module)
     environment = {**os.environ, HOW_VARIABLE: How.BUILD.value, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", "cacheinf_ros.jit.build", module]
@@ -99,7 +108,7 @@ def _built(module: str, file: Path) -> Path:
     path = find_library(file)
     if path is None:
         said = done.stderr.strip().splitlines() or [f"the compiler ended with exit code {done.returncode}"]
-        raise OSError(said[-1])
+        raise OSError(f"{module}: {said[-1]}")
     return path
 
 

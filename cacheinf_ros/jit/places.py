@@ -29,7 +29,9 @@ def new_library(source: Path) -> Path:
     for path in _places(source):
         if _is_writable(path.parent):
             return path
-    raise PermissionError(f"{' and '.join(str(path.parent) for path in _places(source))} cannot be written to")
+    raise PermissionError(
+        f"neither the folder of the package nor {cache_folder()} can be written to: set XDG_CACHE_HOME to one that can"
+    )
 
 
 def outdated_libraries(library: Path) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
 
 from cacheinf_ros.pipeline.guard import THROTTLE, Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING, Health, StampGaps, Status, WorkState
+from cacheinf_ros.pipeline.log_owner import log_owner, logging_as, owned
 from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, UNORDERED, FoldedMap, MapPath, MapUpdate
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
 from cacheinf_ros.pipeline.polling import wait_until
@@ -12,7 +13,7 @@ from cacheinf_ros.pipeline.worker import Inbox, Worker
 __all__ = [
     "EMPTY", "LATE", "PREPARING", "THROTTLE", "UNORDERED", "FoldedMap", "FramePairing", "Health", "Inbox",
     "LatestQueue", "MapPath", "MapUpdate", "Outcome", "Paired", "Silence", "StampGaps", "Status", "Told", "WorkState",
-    "Worker", "guarded", "wait_until",
+    "Worker", "guarded", "log_owner", "logging_as", "owned", "wait_until",
 ]  # fmt: skip
 
 # The parameters that several nodes declare.
@@ -25,7 +26,6 @@ __all__ += [
     "cached_model",
     "frame_result",
     "model_pool",
-    "promised_answers",
     "result_overlay",
     "runner",
 ]

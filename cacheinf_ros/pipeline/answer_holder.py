@@ -4,9 +4,9 @@
 A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
 lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It also shows what the cached engine's own
 answers lose, where it gets these. Between bursts the limits follow what computed answers say about the held ones before
-them (:mod:`cacheinf_ros.pipeline.surprises`), and no more class maps are held than bursts showed to be affordable
-(:mod:`cacheinf_ros.pipeline.affordable`). Whatever the limits are, an object that comes into a picture at rest causes a
-frame to be computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
+them (:mod:`cacheinf_ros.pipeline.surprises`), and where limits alone cannot be relied on, no more answers are held than
+is affordable (:mod:`cacheinf_ros.pipeline.affordable`). Whatever the limits are, an object that comes into a picture at
+rest causes a frame to be computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions import Loss, Score, Task
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss, Score, Task
 from cacheinf_ros.pipeline.affordable import AffordableShare
-from cacheinf_ros.pipeline.burst import LONGEST, Burst
+from cacheinf_ros.pipeline.burst import Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
 from cacheinf_ros.pipeline.newcomers import Newcomers, moves
 from cacheinf_ros.pipeline.picture_change import ChangeMeter
@@ -46,6 +46,8 @@ class LossReport:
         holding: the limits from now on.
         engine: the loss of the cached engine's own answers; None: there were none.
         moved: how many decisions of the burst lie where things move.
+        dense_right: the share of right decisions of dense execution.
+        tells: whether that is enough for losses to mean anything (:attr:`Task.least_right`); if not, nothing is held.
     """
 
     measured: Loss
@@ -54,6 +56,8 @@ class LossReport:
     holding: Holding
     engine: Loss | None
     moved: float
+    dense_right: float
+    tells: bool
 
 
 class AnswerHolder:
@@ -75,6 +79,7 @@ class AnswerHolder:
         self._task = task
         self._meter = ChangeMeter(input_size)
         self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
+        self._tells = True  # whether the losses of the last burst mean anything
         self._burst: Burst[Any] | None = Burst(task, self._meter)
         self._of_engine: list[Any] = []
         self._wanted = _FIRST_FRAMES
@@ -84,6 +89,7 @@ class AnswerHolder:
         self._affordable = AffordableShare()
         self._newcomers = Newcomers()
         self._moving = 0  # frames of the burst in which the whole picture changes
+        self._camera_moves = False  # whether it did in most of the last burst
         self._shown: Image | None = None  # thumbnail of the frame at hand
         self._answered: Image | None = None  # thumbnail of the frame that the last answer was computed for
         self._last: Any = None  # what that answer decides
@@ -114,7 +120,7 @@ class AnswerHolder:
     def promise(self, max_loss: float) -> None:
         """Promise another loss from now on; a smaller one has new limits derived from the bursts."""
         if max_loss < self.max_loss and self._evidence:
-            self._holding = best_holding(self._evidence, max_loss)
+            self._holding = self._best_holding(max_loss)
         if max_loss != self.max_loss and self._evidence:
             self._learn(max_loss)
         self.max_loss = max_loss
@@ -141,7 +147,12 @@ class AnswerHolder:
         if limit is None:
             return False
         self._within_limits = change.within(self._surprises.scaled(limit))
-        if self._held >= LONGEST or something_new or not self._within_limits or not self._affordable.take():
+        if (
+            self._held >= self._affordable.longest
+            or something_new
+            or not self._within_limits
+            or not self._affordable.take()
+        ):
             return False
         self._held += 1
         self._held_since += 1
@@ -201,12 +212,16 @@ class AnswerHolder:
         dense = burst.scores(range(len(burst)))
         ours = burst.scores(burst.held(None if limit is None else self._surprises.scaled(limit)))
         right = sum(dense, Score())
+        self._tells = right.whole >= self._task.least_right
         measured = Loss.of(sum(ours, Score()), right)
         kept = measured.within(self.max_loss)
-        engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
+        engine = burst.loss_of(self._of_engine) if self._tells and len(self._of_engine) == len(burst) else None
+        burst.forget_decisions()
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
-        self._evidence.append(burst)
-        self._holding = best_holding(self._evidence, self.max_loss)
+        if self._tells:
+            self._evidence.append(burst)
+        self._camera_moves = 2 * self._moving > self._wanted
+        self._holding = self._best_holding(self.max_loss)
         self._learn(self.max_loss)
         is_fruitless = self.bursts > 0 and limit is None and self._holding.limit is None
         self._rest = min(2 * self._rest, _LONGEST_REST) if is_fruitless else 1
@@ -222,13 +237,22 @@ class AnswerHolder:
             holding=self._holding,
             engine=engine,
             moved=right.moving_total,
+            dense_right=right.whole,
+            tells=self._tells,
         )
         return self.report
 
+    def _best_holding(self, max_loss: float) -> Holding:
+        """Find the limits for a promise; none where the last burst's losses mean nothing."""
+        return best_holding(self._evidence, max_loss) if self._tells else NEVER
+
     def _learn(self, max_loss: float) -> None:
         """Derive what goes on between bursts from what they showed."""
-        self._surprises.learn(self._evidence, max_loss, camera_moves=2 * self._moving > self._wanted)
-        if self._surprises.many_decisions:
+        self._surprises.learn(self._evidence, max_loss, camera_moves=self._camera_moves)
+        is_blind = self._task.tells_motion and self._surprises.moved < FEWEST_DECISIONS
+        if self._camera_moves and is_blind:
+            self._affordable.trust_nothing(max_loss)
+        elif self._surprises.many_decisions:
             self._affordable.learn(self._holding, max_loss)
         else:
             self._affordable.learn_nothing()

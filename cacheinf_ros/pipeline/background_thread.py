@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from cacheinf_ros.pipeline.log_owner import owned
+
 _PATIENCE_S = 60.0
 
 
@@ -19,10 +21,12 @@ def start_background(
 ) -> threading.Thread:
     """Start a thread for an object; at exit the interpreter waits for the thread, at most a minute.
 
+    It logs for the same node as the thread that starts it.
+
     Args:
         stopping: is set at exit, where the thread can be asked to stop.
     """
-    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread = threading.Thread(target=owned(work), name=name, daemon=True)
     thread.start()
     weakref.finalize(owner, _end, thread, stopping)
     return thread

@@ -2,7 +2,8 @@
 """A few consecutive frames that were computed densely: they show what every policy of holding answers would have cost.
 
 A held answer belongs to an earlier frame, so nothing has to be computed again to judge a policy. Each frame is judged
-as soon as its neighbours are there, so that little is left to do after the last.
+as soon as its neighbours are there, so that little is left to do after the last. Then only scores and changes are
+needed, and the decisions, which may be whole pictures, are forgotten.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Burst(Generic[D]):
         self._score_table: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
-        return len(self._decisions)
+        return len(self._changes)
 
     def add(self, thumbnail: Image, decision: D) -> None:
         """Add the next frame."""
@@ -71,6 +72,13 @@ class Burst(Generic[D]):
         """Judge the frames by the consensus; ``answers`` has, for each, the index of the frame whose answer it gets."""
         self._judge(len(self))
         return [self._scores[now][now - answer] for now, answer in enumerate(answers)]
+
+    def forget_decisions(self) -> None:
+        """Judge all frames, and keep no more than scores and changes: no frame can be added, nor others be judged."""
+        self._judge(len(self))
+        self._thumbnails.clear()
+        self._decisions.clear()
+        self._agreed.clear()
 
     def loss_of(self, others: Sequence[D]) -> Loss:
         """Return the loss of other answers to the same frames, such as those of the cached engine."""
@@ -105,7 +113,7 @@ class Burst(Generic[D]):
 
     def _judge(self, end: int) -> None:
         """Find the consensus for all frames before ``end``, and score the answers of earlier frames by it."""
-        for now in range(len(self._agreed), end):
+        for now in range(len(self._scores), end):
             first = max(0, now - RADIUS)
             self._agreed.append(self._task.consensus(self._decisions[first : now + RADIUS + 1], now - first))
             answers = self._decisions[now : (now - LONGEST - 1 if now > LONGEST else None) : -1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 
@@ -19,14 +20,16 @@ from cacheinf_ros.engine import (
     load_calibration,
     save_calibration,
 )
-from cacheinf_ros.errors import EngineError
+from cacheinf_ros.errors import EngineError, shortened
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
 
 FRAMES = 8
+_COLLECTING = "collecting frames"
 _FIRST_PAUSE = 256  # frames until others are collected where the first showed nothing; twice as many each time
 _STOP_S = 3.0
+_log = logging.getLogger(__name__)
 
 
 class _Stopped(Exception):
@@ -36,10 +39,8 @@ class _Stopped(Exception):
 class BackgroundCalibrator:
     """Loads a stored calibration where there is one; otherwise collects frames and calibrates on them in a thread.
 
-    Where the frames are unusable, as those of an empty room may be, later ones are collected.
-
-    Attributes:
-        state: the calibration's state, for diagnostics.
+    Where the frames are unusable, as those of an empty room may be, later ones are collected, after pauses that double:
+    for some networks none are usable, and each try takes a processor for a while.
     """
 
     def __init__(self, model: Model, config: EngineConfig, caching: Caching) -> None:
@@ -55,7 +56,17 @@ class BackgroundCalibrator:
         self._pause, self._next_pause = 0, _FIRST_PAUSE  # frames to let pass before that
         self._stopping = threading.Event()
         self._found = load_calibration(self._file, model.graph)
-        self.state = "stored" if self._found else "collecting frames"
+        self._doing = "stored" if self._found else _COLLECTING
+        self._objection = ""  # to the frames of the last try; empty: there was none, or it was fine
+
+    @property
+    def state(self) -> str:
+        """The calibration's state, for diagnostics."""
+        if not self._objection:
+            return self._doing
+        if self._pause:
+            return f"failed, tried again {self._pause} frames later: {self._objection}"
+        return f"{self._doing}, as it failed before: {self._objection}"
 
     def feed(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Calibration | None:
         """Take a frame, uint8 [height, width, 3], and what is reusable of the one before.
@@ -90,9 +101,9 @@ class BackgroundCalibrator:
             self._maps.clear()
         self._frames.append(image.copy())
         self._maps.append(cache_map)
-        self.state = "collecting frames"
+        self._doing = _COLLECTING
         if len(self._frames) == FRAMES:
-            self.state, self._goes_on = "running", False
+            self._doing, self._goes_on = "running", False
             self._thread = start_background(self, self._calibrate, "calibration", self._stopping)
 
     def _calibrate(self) -> None:
@@ -101,14 +112,23 @@ class BackgroundCalibrator:
                 calibration = calibrate(
                     self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
                 )
-            except EngineError:
-                self._pause, self._next_pause, self._goes_on = self._next_pause, 2 * self._next_pause, True
-                raise
-            save_calibration(calibration, self._file)
-            self._found = calibration
-            self.state = "done"
+            except EngineError as error:
+                self._fail(shortened(str(error)))
+            else:
+                save_calibration(calibration, self._file)
+                self._found, self._objection, self._doing = calibration, "", "done"
         self._frames.clear()  # they are large, and not needed any more
         self._maps.clear()
         if failure:
-            again = f", tried again {self._pause} frames later" if self._goes_on else ""
-            self.state = f"failed{again}: {failure.reason}"
+            self._objection, self._doing = "", f"failed: {failure.reason}"
+
+    def _fail(self, objection: str) -> None:
+        """Try again after a pause, and log once, for all tries of which the frames show nothing for one reason."""
+        if objection != self._objection:
+            _log.warning(
+                "calibration failed, bounded mode stays exact: %s; it is tried again %d frames later, and after twice "
+                "as many each time that it fails (said once; see calibration in /diagnostics)",
+                objection, self._next_pause,
+            )  # fmt: skip
+        self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
+        self._objection, self._goes_on = objection, True

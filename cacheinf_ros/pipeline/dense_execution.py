@@ -99,7 +99,7 @@ def judging_task(model: Model, photographs: Sequence[AllOutputs], most_pixels: i
 
     Args:
         photographs: the float32 outputs for photographs: their variation scales errors of outputs without a decoder.
-        most_pixels: how many pixels of a class map are looked at, at most.
+        most_pixels: how many pixels of a class map, or values of another output, are looked at.
         selection: which answers the user wants.
     """
     deviations = _deviations(photographs)

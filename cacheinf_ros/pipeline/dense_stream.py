@@ -9,6 +9,7 @@ in catalogs are, int8 takes the place of float32, and there is nothing lower.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,13 @@ Image = NDArray[np.uint8]
 Reader = Callable[[EngineResult], Any]
 """A function that tells what an answer decides."""
 _STOP_S = 0.5
+_PREPARING = threading.Lock()
+"""Held while backends are prepared, which happens for one stream of the process at a time.
+
+OpenVINO's first use in two threads at once stops the whole process: one holds the interpreter and waits for what the
+other one initialises, which waits for the interpreter. Neither does torch export two networks at once, and backends are
+chosen by their times, which other work in the same process distorts.
+"""
 _GIVEN_UP = "%s is given up, as it failed on a frame"
 
 
@@ -72,6 +80,7 @@ class DenseStream:
         self._lower = LowerPrecision()
         self._quiet = QuietStretch()
         self._quantiser: BackgroundQuantiser | None = None
+        self._is_closed = False
         note("dense_backend", PREPARING)
         self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
 
@@ -83,6 +92,7 @@ class DenseStream:
 
     def close(self, *, waits: bool = True) -> None:
         """Stop the quantisation, which runs in a process of its own; ``waits``: wait for that at most half a second."""
+        self._is_closed = True
         if self._quantiser is not None:
             self._quantiser.stop(_STOP_S if waits else 0.0)
 
@@ -244,7 +254,13 @@ class DenseStream:
             self._note("dense_backend", backend_text(self._ranking.best, self._lower))
 
     def _prepare(self, config: EngineConfig) -> None:
-        """Prepare the backends; the float32 answers to photographs put them into use, and lower precisions follow."""
+        """Prepare the backends, unless the stream was closed before its turn came."""
+        with _PREPARING:
+            if not self._is_closed:
+                self._prepare_backends(config)
+
+    def _prepare_backends(self, config: EngineConfig) -> None:
+        """Prepare them; the float32 answers to photographs put them into use, and lower precisions follow."""
         with guarded("preparing a dense backend for bounded mode") as failure:
             self._ranking = BackendRanking(full_precision_backends(self._model, config))
             photographs = answers_to_photographs(self._model, self._ranking.best)

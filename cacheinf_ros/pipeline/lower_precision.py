@@ -97,6 +97,9 @@ class LowerPrecision:
     def lost(self) -> None:
         """Forget the answers to the current burst, which begins anew."""
         self._dense.clear()
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
         for trial in self._trials:
             trial.answers.clear()
 
@@ -139,7 +142,11 @@ class LowerPrecision:
         agreed, before = consensus_of_all(task, self._dense), self.chosen
         self.withdraw()
         scores = (score_at(task, decision, agreed, index) for index, decision in enumerate(self._dense))
-        self.showed_something = sum(scores, Score()).total > 0
+        right = sum(scores, Score())
+        self.showed_something = right.total > 0
+        if right.whole < task.least_right:  # losses mean nothing
+            kept = False
+            self._forget_answers()
         for trial in self._trials:
             if trial.pause:
                 trial.pause -= 1

@@ -12,9 +12,14 @@ from cacheinf_ros.pipeline.runner import open_model
 
 
 class ModelPool:
-    """Keeps a model as long as any stream runs it; engines of one model share its weights."""
+    """Keeps a model as long as any stream runs it; engines of one model share its weights.
+
+    Attributes:
+        compiling: held while an engine is made: one at a time, because compiling takes memory, and processors.
+    """
 
     def __init__(self) -> None:
+        self.compiling = threading.Lock()
         self._lock = threading.Lock()
         self._models: WeakValueDictionary[ModelConfig, Model] = WeakValueDictionary()
 

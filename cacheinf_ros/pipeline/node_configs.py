@@ -102,7 +102,9 @@ class ModelConfig(Config):
     )
     weights: str = parameter("", "safetensors or state dict file in place of the model's own; empty: none")
     input_size: str = parameter(
-        "", "size of the model's input, such as 480x640 (height x width); empty: the model's own"
+        "",
+        "size of the model's input, such as 480x640 (height x width); empty: the model's own",
+        example="480x640",
     )
     cameras: int = unlisted(
         1,

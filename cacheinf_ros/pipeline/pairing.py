@@ -74,12 +74,15 @@ class Paired(Generic[T]):
         stamp_ns: the stamp of the frame.
         path: the maps from what the cache holds to the frame.
         timed_out: whether the frame's map did not arrive in time.
+        starts_over: whether time went back since the frame that was taken before, as where a bag loops; False where the
+            camera's stamps do not increase at all.
     """
 
     frame: T
     stamp_ns: int
     path: MapPath
     timed_out: bool = False
+    starts_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,8 @@ class FramePairing(Generic[T]):
         return [place for place, waiting in enumerate(self._frames) if waiting.stamp_ns in stamps]
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
-        if waiting.epoch != self._taken_epoch:
+        went_back = waiting.epoch != self._taken_epoch
+        if went_back:
             self.chain.invalidate()
         self._taken_epoch = waiting.epoch
         timed_out = self.chain.find(waiting.stamp_ns) is None
@@ -186,7 +190,13 @@ class FramePairing(Generic[T]):
         path = self.chain.path(waiting.stamp_ns)
         if path.gap == EMPTY and waiting.is_unordered:
             path = MapPath(gap=UNORDERED)
-        return Paired(frame=waiting.frame, stamp_ns=waiting.stamp_ns, path=path, timed_out=timed_out)
+        return Paired(
+            frame=waiting.frame,
+            stamp_ns=waiting.stamp_ns,
+            path=path,
+            timed_out=timed_out,
+            starts_over=went_back and not waiting.is_unordered,
+        )
 
     def _is_overdue(self, waiting: _Waiting[T], now_ns: int) -> bool:
         return self._maps_silent or now_ns - waiting.since_ns >= self._map_timeout_ns

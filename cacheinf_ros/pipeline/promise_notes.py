@@ -38,9 +38,25 @@ def loss_text(report: LossReport, allowed: float, max_loss: float) -> str:
     )
 
 
-def limits_text(holding: Holding, scale: float) -> str:
-    """Describe how much may change until an answer is no longer held; ``scale``: the factor from surprises."""
+def limits_text(report: LossReport, holding: Holding, scale: float) -> str:
+    """Describe how much may change until an answer is no longer held.
+
+    Args:
+        report: what the last burst showed.
+        holding: the limits.
+        scale: the factor from surprises.
+    """
     limit = holding.limit
+    if not report.tells:
+        return f"nothing is held: {untold_text(report)}"
     if limit is None:
         return "nothing is held"
     return f"largest {limit.largest:.1f}, mean {limit.mean:.2f}, times {scale:.2f}"
+
+
+def untold_text(report: LossReport) -> str:
+    """Say why a burst tells nothing of losses."""
+    return (
+        f"outputs flicker so much that dense answers are right {report.dense_right:.0%} of the time, and losses mean "
+        "nothing; where they are classes or boxes, a decoder in a model card says so (docs/models.md)"
+    )

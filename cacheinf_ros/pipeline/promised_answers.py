@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, RemotePeer, Selection
-from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task
+from cacheinf_ros.engine.decisions import BoxDecisions, JudgedAs, Loss, Task, judged_as
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.dense_execution import judging_task
@@ -31,13 +31,13 @@ from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way, goes_first
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.looking_cost import LookingCost
-from cacheinf_ros.pipeline.promise_notes import limits_text, loss_text
+from cacheinf_ros.pipeline.promise_notes import limits_text, loss_text, untold_text
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # share of computing time that judging may add, as long as most frames are computed
 _STALE = 2  # bursts since a trial after which its findings may no longer hold
-_MOST_PIXELS = 32_768  # of class maps: enough to resolve a hundredth
+_MOST_PIXELS = 32_768  # of class maps, and values of other outputs: enough to resolve a hundredth
 
 
 class PromisedAnswers:
@@ -71,6 +71,7 @@ class PromisedAnswers:
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
+        self._said_guess = self._said_untold = False
         self._looks = LookingCost()
         self._burst_ms = 0.0  # time of judging in this burst, and of trying lower precisions
         self._unjudged: Callable[[], object] | None = None  # what is left to do about the last frame
@@ -129,6 +130,7 @@ class PromisedAnswers:
         """Tell whether the last answer stands for the next frame, uint8 [height, width, 3]."""
         if self._holder is None and self._dense.photographs is not None:
             self._task = judging_task(self._model, self._dense.photographs, _MOST_PIXELS, self._selection)
+            self._tell_judged_as(judged_as(self._model.card, self._dense.photographs[0]))
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
         if self._holder is None or self._max_loss <= 0:
             return False
@@ -318,10 +320,20 @@ class PromisedAnswers:
         self._holder.promise(self._room)
         shown = loss_text(report, allowed, self._max_loss)
         self._note("loss", shown)
-        self._note("limits", limits_text(self._holder.holding, self._holder.scale))
+        self._note("limits", limits_text(report, self._holder.holding, self._holder.scale))
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
             _log.warning("a burst of dense frames shows a loss of %s: limits are tightened", shown)
+        if not report.tells and not self._said_untold:
+            _log.warning("no answer is held: %s", untold_text(report))
+        self._said_untold = not report.tells
+
+    def _tell_judged_as(self, judged: JudgedAs) -> None:
+        """Note as what answers are judged; say it in the log, once, where nothing but an output's shape says so."""
+        self._note("judged_as", judged.value)
+        if judged.is_guess and not self._said_guess:
+            self._said_guess = True
+            _log.info("answers of %s are judged as %s (docs/models.md)", self._model.name, judged.value)
 
     @property
     def _room(self) -> float:

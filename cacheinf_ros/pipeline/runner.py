@@ -16,6 +16,7 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_kept_model
+from cacheinf_ros.graph.decoder_configs import Raw
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.engine_trial import Way
@@ -81,7 +82,8 @@ class Runner:
     @property
     def has_decoder(self) -> bool:
         """Whether the model's card says how to read its outputs."""
-        return self._model.card.decoder is not None
+        decoder = self._model.card.decoder
+        return decoder is not None and not isinstance(decoder, Raw)
 
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on; returns whether the cache was dropped for it."""
@@ -186,12 +188,20 @@ class Runner:
         )
         return self._last
 
-    def audit_if_due(self, *, idle: bool) -> None:
+    def audit_if_due(self, *, idle: bool) -> float:
         """Judge the last answer, and compare the engine's cache with a dense frame, where each is due.
 
         The last answer is judged when the node is idle, or else before the next frame. The comparison runs when it is
         due and the node is idle, or when it is long overdue.
+
+        Returns:
+            the milliseconds of this work that no result will state.
         """
+        started, late_ms = time.perf_counter(), self._late_ms
+        self._audit_if_due(idle=idle)
+        return 1e3 * (time.perf_counter() - started) + late_ms - self._late_ms
+
+    def _audit_if_due(self, *, idle: bool) -> None:
         if idle:
             self._finish()
             self._late_ms = 0.0  # no answer waits for it

@@ -3,7 +3,9 @@
 
 A frame that is computed after held ones shows at no cost how far the held answer had fallen behind. Where that adds up
 to more than the promise allows, limits shrink at once; while nothing is missed in frames that had changed by more, they
-grow slowly. So limits that a short burst found too wide, or too tight for what comes later, do not stay. The limits of
+grow slowly. What was missed beyond the largest step down is a debt that growth pays first: a visitor who is missed once
+a minute would otherwise meet wide limits again each time. So limits that a short burst found too wide, or too tight for
+what comes later, do not stay. The limits of
 a first burst, with some dozen decisions, mislead most easily: where the camera moves and something is seen, they are
 halved until frames have shown that more is possible. Where the camera rests, what comes in is noticed anyway
 (:mod:`cacheinf_ros.pipeline.newcomers`).
@@ -22,6 +24,7 @@ from cacheinf_ros.pipeline.picture_change import Change
 _FIRST = 0.5  # scale after a first burst with a moving camera
 _GROWTH = 0.01  # added to the logarithm of the scale per frame in which nothing is missed
 _FALL = 0.7  # subtracted from the logarithm of the scale at one surprise, at most
+_MOST_OWED = 9.6  # in logarithms of the scale: the growth of 960 frames, after which a burst comes at the latest
 _LEAST, _MOST = 0.1, 4.0  # of the scale
 _MOVING, _SURELY_MOVING = 0.25, 0.02  # least share of decisions assumed to lie where things move
 _MANY = 1000  # decisions in a frame, as in class maps: so many that a burst's findings can be trusted
@@ -35,10 +38,13 @@ class Surprises:
     Attributes:
         scale: the factor by which the limits that the bursts found are scaled.
         many_decisions: whether bursts have so many decisions that their findings can be trusted.
+        moved: how many of the bursts' decisions lie where things move.
     """
 
     def __init__(self) -> None:
         self.scale = 1.0
+        self.moved = 0.0
+        self._owed = 0.0  # what misses would have shrunk the logarithm of the scale by beyond _FALL, not yet paid
         self._flicker = 0.0  # decisions of a frame that differ from those of the next, on average
         self._decisions = 0.0  # usual number in a frame
         self.many_decisions = False
@@ -61,7 +67,8 @@ class Surprises:
         self._flicker = sum(score.total - score.right for score in beside) / max(1, len(beside))
         usual = total.total / max(1, len(own))
         self._decisions = usual if first else (self._decisions + usual) / 2
-        moving = total.moving_total / total.total if total.total else 0.0
+        self.moved = total.moving_total
+        moving = self.moved / total.total if total.total else 0.0
         self.many_decisions = usual >= _MANY
         moving = max(moving, _SURELY_MOVING if self.many_decisions else _MOVING)
         self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
@@ -97,8 +104,17 @@ class Surprises:
             return
         missed = max(0.0, late.total - late.right - self._flicker) / max(self._decisions, _FEW)
         surplus = frames - missed * (frames - 1) / self._allowed
-        step = max(_GROWTH * (min(surplus, 0.0) if within_limits else surplus), -_FALL)
-        self.scale = min(max(self.scale * math.exp(step), _LEAST), self._most)
+        step = _GROWTH * (min(surplus, 0.0) if within_limits else surplus)
+        self.scale = min(max(self.scale * math.exp(self._taken(step)), _LEAST), self._most)
+
+    def _taken(self, step: float) -> float:
+        """Return the part of a step of the logarithm that is taken now; the rest is owed, or pays what is."""
+        if step < 0:
+            self._owed = min(self._owed + max(0.0, -step - _FALL), _MOST_OWED)
+            return max(step, -_FALL)
+        paid = min(step, self._owed)
+        self._owed -= paid
+        return step - paid
 
     @property
     def _most(self) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.log_owner import owned
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -54,7 +55,14 @@ class Worker(Generic[T]):
         rest: Callable[[], None] = lambda: None,
         failed: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """Prepare the thread; ``rest`` is called each time when nothing is left to work on."""
+        """Prepare the thread, which logs for the same node as this one.
+
+        Args:
+            inbox: decides what to work on next.
+            work: works on an item.
+            rest: is called each time when nothing is left to work on.
+            failed: takes the reason of a failure that nothing else reports.
+        """
         self._inbox = inbox
         self._work = work
         self._rest = rest
@@ -64,7 +72,7 @@ class Worker(Generic[T]):
         self._is_done = True  # has worked on all that the inbox gave
         self._may_be_awaited = False
         self._busy_since: float | None = None
-        self._thread = threading.Thread(target=self._loop, name="worker", daemon=True)
+        self._thread = threading.Thread(target=owned(self._loop), name="worker", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

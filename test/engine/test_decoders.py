@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cacheinf_ros.engine import decode
+from cacheinf_ros.engine import Decoded, decode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, DenseMap, FastestDet, SsdBoxes
+from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, DenseMap, FastestDet, Raw, SsdBoxes
 
 
 def card(**values: object) -> ModelCard:
@@ -49,6 +49,12 @@ def test_shape_decides_without_a_decoder() -> None:
     dense_map = decode({"y": np.eye(3, dtype=np.float32).reshape(1, 3, 1, 3)}, card(), (9, 9)).class_map
     assert dense_map is not None and dense_map.tolist() == [[0, 1, 2]]
     assert decode({"a": np.zeros((1, 2)), "b": np.zeros((1, 2))}, card(), (9, 9)).classes == ()
+
+
+def test_raw_outputs_are_given_as_they_are_whatever_their_shape() -> None:
+    for outputs in ({"y": np.zeros((1, 4), np.float32)}, {"a": np.zeros((1, 2)), "b": np.zeros((1, 2, 4, 4))}):
+        assert decode(outputs, card(decoder=Raw()), (9, 9)) == Decoded()
+        assert not decode(outputs, card(decoder=Raw()), (9, 9)).is_certain  # so that the outputs are always sent
 
 
 def test_outputs_that_do_not_fit_are_named() -> None:

@@ -108,6 +108,7 @@ def test_the_unit_is_the_coarsest_maps_pixel() -> None:
     convolutions = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Conv2d(4, 4, 3, 2, 1))
     assert shift_unit(graph_of(convolutions, (32, 48))) == (4, 4)
     assert shift_unit(graph_of(convolutions, (33, 48))) is None  # 17 rows do not divide 33
+    assert shift_unit(graph_of(torch.nn.Conv2d(3, 4, 3, padding=1), (1, 1))) is None
 
 
 def test_what_resamples_unevenly_has_no_unit() -> None:

@@ -111,6 +111,42 @@ def test_state_dict_is_read_without_unpickling_code(tmp_path: Path) -> None:
         load_model(f"{SMALL}:mixed", weights=tmp_path / "evil.pt")
 
 
+def test_weights_that_are_a_whole_network_say_what_to_save(tmp_path: Path) -> None:
+    """torch's own text is about reading them all the same."""
+    torch.save(torch.nn.Conv2d(3, 4, 3), tmp_path / "whole.pth")
+    with pytest.raises(ModelError) as caught:
+        load_model(f"{SMALL}:mixed", weights=tmp_path / "whole.pth")
+    assert str(caught.value).endswith("it holds more than tensors: save model.state_dict()")
+    assert "weights_only" not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+def test_weights_that_are_no_weights_at_all(tmp_path: Path) -> None:
+    (tmp_path / "text.pth").write_text("hello world, this is no model")
+    with pytest.raises(ModelError, match=r"text\.pth cannot be read as safetensors or a state dict"):
+        load_model(f"{SMALL}:mixed", weights=tmp_path / "text.pth")
+
+
+def test_suffixes_in_capitals(tmp_path: Path) -> None:
+    module = torch.nn.Conv2d(3, 4, 3, padding=1).eval()
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 3, 20, 24),)), tmp_path / "NET.PT2")
+    (tmp_path / "CARD.YAML").write_text("factory: trusted:NET.PT2\n")
+    model = load_model(str(tmp_path / "CARD.YAML"))
+    assert model.input_size == (20, 24) and model.weights_origin is WeightsOrigin.FILE
+    (tmp_path / "NET.ONNX").write_bytes(b"this is no model")
+    with pytest.raises(ModelError, match=r"NET\.ONNX is not an ONNX model"):
+        load_model(str(tmp_path / "NET.ONNX"))
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.pth", "nothing.PT"])
+def test_what_others_save_is_refused_with_the_remedy(tmp_path: Path, name: str) -> None:
+    torch.save(torch.nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "net.pt")
+    torch.save(torch.nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "net.pth")
+    with pytest.raises(
+        ModelError, match=r"Export it to ONNX \(torch\.onnx\.export\), or give module:factory and a state"
+    ):
+        load_model(str(tmp_path / name))
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
@@ -118,6 +154,7 @@ def test_state_dict_is_read_without_unpickling_code(tmp_path: Path) -> None:
         ("nothing.pt2", "does not exist"),
         ("nothing.yaml", "cannot be read"),
         ("nothing", "neither a file nor a reference"),
+        ("resnet50", r"neither a file nor a reference.* \(did you mean torchvision:resnet50\?\)$"),
         ("torchvision:resnet5000", "has no model 'resnet5000'"),
         ("no.such.module:net", "cannot be imported"),
         ("nothing.py:net", "does not exist"),

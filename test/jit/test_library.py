@@ -14,7 +14,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from numba.core.caching import CacheImpl
 
+from cacheinf_ros.jit import compiled, library
 from cacheinf_ros.jit.library_kernel import LibraryKernel
 from cacheinf_ros.jit.places import find_library, new_library
 
@@ -54,6 +56,7 @@ needs_compiler = pytest.mark.skipif(
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Return a function that imports a source text as a new module."""
     monkeypatch.syspath_prepend(tmp_path)
+    library._warn_once.cache_clear()
     names = iter(f"loops_{tmp_path.name}_{i}" for i in range(10))
 
     def load(source: str) -> ModuleType:
@@ -132,6 +135,53 @@ def test_what_cannot_be_in_a_library_is_compiled_here(
         assert np.array_equal(out, np.maximum(*pictures()) + 3)
     else:
         assert module.squares(4) == 14
+
+
+def test_without_a_compiler_no_process_is_started_and_one_warning_names_the_remedy(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(logging.getLogger("cacheinf_ros.jit.library"), "disabled", False)  # import-linter disables it
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "run", lambda *command, **_: started.append(command))
+    with caplog.at_level(logging.WARNING):
+        load(LOOPS)
+        load(LOOPS.replace("+ offset", "- offset"))
+    assert not started
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "g++" in warning
+
+
+def test_where_numba_can_keep_nothing_its_functions_are_compiled_anew(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where neither the package nor the user's cache can be written to, which root always can."""
+    monkeypatch.setenv("CACHEINF_KERNELS", "process")
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(logging.getLogger("cacheinf_ros.jit.compiled"), "disabled", False)  # import-linter disables it
+    compiled._warn_of_no_cache.cache_clear()
+    out = np.zeros((5, 7), np.uint8)
+    with caplog.at_level(logging.WARNING):
+        load(LOOPS).largest(pictures(), 3, 0.5, out)
+    assert np.array_equal(out, np.maximum(*pictures()) + 3)
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "compiled anew at every start" in warning and "XDG_CACHE_HOME" in warning
+
+
+def test_where_no_library_can_be_written_no_process_is_started(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "__pycache__").write_text("in the way")
+    (tmp_path / "cache").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(logging.getLogger("cacheinf_ros.jit.library"), "disabled", False)  # import-linter disables it
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "run", lambda *command, **_: started.append(command))
+    with caplog.at_level(logging.WARNING):
+        load(LOOPS)
+    assert not started
+    assert "XDG_CACHE_HOME" in caplog.text
 
 
 def test_where_nothing_can_be_written_the_users_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,22 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Class maps are held no more often than bursts showed to be affordable."""
+"""Answers are held no more often than is affordable where limits on the picture's change do not suffice."""
 
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import cv2
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss
+from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Task
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.pipeline.affordable import AffordableShare
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
+from cacheinf_ros.pipeline.burst import LONGEST
 from cacheinf_ros.pipeline.holding import Holding
 from cacheinf_ros.pipeline.picture_change import Change
 
@@ -67,6 +75,15 @@ def test_other_tasks_count_nothing() -> None:
     assert held(share, 50) == 50
 
 
+def test_where_nothing_is_known_every_fifth_frame_may_be_held_and_none_for_long() -> None:
+    """A change of class moves for 4 frames, and 1 of 20 may be wrong: every fifth time a frame late, on average."""
+    share = AffordableShare()
+    share.trust_nothing(0.02)
+    assert (held(share, 100), share.longest) == (20, 1)
+    share.learn_nothing()
+    assert share.longest == LONGEST
+
+
 SIZE = (128, 128)
 MANY, FEW = SIZE, (16, 16)  # pixels of a class map
 
@@ -91,3 +108,43 @@ def test_a_calm_picture_after_a_busy_burst_is_not_held_much_more_often() -> None
     assert 0 < in_burst < 0.5
     assert in_burst <= afterwards <= 1.5 * in_burst
     assert shares_held(FEW)[1] > 0.75  # with few pixels, surprises tell soon enough
+
+
+CLASSES = ClassMaps("scores", SIZE)
+
+
+def one_class(index: int) -> NDArray[Any]:
+    """Return the decision of a classifier."""
+    return np.array([[index]], np.uint8)
+
+
+def held_while_panning(decided: Callable[[int], Any], task: Task[Any] = CLASSES, frames: int = 400) -> list[bool]:
+    """Return which frames are held of a camera that pans over a texture; ``decided``: what is decided on each frame."""
+    holder = AnswerHolder(task, SIZE, 0.02)
+    texture = cv2.resize(
+        np.random.default_rng(0).integers(0, 255, (SIZE[0] // 8, frames), np.uint8), (8 * frames, SIZE[0])
+    )
+    held = []
+    for index in range(frames):
+        view = texture[:, 4 * index : 4 * index + SIZE[1]]
+        held.append(holder.stands(np.ascontiguousarray(np.repeat(view[..., None], 3, axis=2))))
+        if not held[-1]:
+            holder.computed(decided(index))
+    return held[24:]
+
+
+def test_a_class_that_never_changed_is_no_evidence_while_the_camera_moves() -> None:
+    held = held_while_panning(lambda index: one_class(0))
+    assert 0 < np.mean(held) <= 0.2
+    assert not any(first and second for first, second in pairwise(held))
+
+
+def test_values_need_no_motion_as_evidence() -> None:
+    """Each frame's values show what a held answer loses, and nothing is promised where they move."""
+    values = RawValues([1.0], SIZE)
+    assert np.mean(held_while_panning(lambda index: values.read({"depth": np.float32([[3.0]])}, SIZE), values)) > 0.3
+
+
+def test_classes_that_change_with_the_picture_are_evidence() -> None:
+    """A class for every sixth frame shows in a burst what held answers lose, and then the limits decide."""
+    assert np.mean(held_while_panning(lambda index: one_class(index // 6 % 5))) < 0.05

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,6 +92,43 @@ def test_frames_are_freed_once_they_are_not_needed(start: Any, error: Exception 
     assert wait_until(lambda: working.state.startswith("failed" if error else "done"), DEADLINE_S)
     assert wait_until(lambda: not any(frame() is not None for frame in calibrating.frames), DEADLINE_S)
     assert len(calibrating.frames) == FRAMES
+    working.stop()
+
+
+def test_a_network_that_cannot_be_calibrated_is_said_once_with_the_reason_and_the_next_try(
+    start: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Outputs of whole numbers never can be: each of the ever rarer tries was an error in the log."""
+    why = "its outputs are whole numbers"
+    calibrating = Calibrating(*(EngineError(why) for _ in range(3)))
+    working, fed, states = start(calibrating), 0, []
+    with caplog.at_level(logging.WARNING):
+        while len(calibrating.first) < 3:
+            assert fed < MANY
+            working.feed(numbered(fed), None)
+            states.append(working.state)
+            fed += 1
+        assert wait_until(
+            lambda: working.state == f"failed, tried again {4 * FIRST_PAUSE} frames later: {why}", DEADLINE_S
+        )
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert why in said and f"tried again {FIRST_PAUSE} frames later" in said and "said once" in said
+    first = next(at for at, state in enumerate(states) if why in state)
+    assert all(why in state for state in states[first:]), "also while it is tried again"
+    assert f"failed, tried again 100 frames later: {why}" in states, "how long it still takes is up to date"
+    working.stop()
+
+
+def test_another_objection_is_said_too(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    calibrating = Calibrating(EngineError("show something"), EngineError("show more"))
+    working, fed = start(calibrating), 0
+    with caplog.at_level(logging.WARNING):
+        while len(calibrating.first) < 2:
+            working.feed(numbered(fed), None)
+            fed += 1
+        assert wait_until(lambda: "show more" in working.state, DEADLINE_S)
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "show something" in first and "show more" in second
     working.stop()
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, SoftBoxes
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions.raw_values import RawValues, Values
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.pipeline.lower_precision import MOST, LowerPrecision, share_of
@@ -150,6 +151,22 @@ def test_nothing_is_chosen_where_nothing_was_decided() -> None:
             lower.compare(with_wrong(0.0), lambda _: (with_wrong(0.0), 1.0))
         lower.judge(Nothing("scores", (1, PIXELS)), 0.02, FULL_MS, kept=True)
         assert lower.chosen is None and not lower.showed_something
+
+
+def test_nothing_is_chosen_where_losses_mean_nothing() -> None:
+    """Dense answers that are hardly ever right leave nothing to lose."""
+    rng, task = np.random.default_rng(0), RawValues([1.0], (8, 8))
+
+    def read() -> Values:
+        return task.read({"out": 20 * rng.normal(size=(1, 1, 8, 8)).astype(np.float32)}, (8, 8))
+
+    lower = LowerPrecision()
+    lower.offer(backend())
+    for _ in range(3):
+        for _ in range(BURST):
+            lower.compare(read(), lambda _: (read(), 1.0))
+        lower.judge(task, 0.02, FULL_MS, kept=True)
+        assert lower.chosen is None and lower.showed_something
 
 
 def test_a_burst_that_begins_anew_leaves_nothing_behind() -> None:

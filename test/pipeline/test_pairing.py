@@ -158,6 +158,33 @@ def test_stamps_that_do_not_increase_are_told_from_a_bag_that_loops() -> None:
     assert gaps_of([30, 20, 10, 20, 30]) == [EMPTY, UNORDERED, "", ""]
 
 
+def starts_over(stamps: list[int]) -> list[bool]:
+    """Return for each frame whether earlier frames say nothing about it."""
+    pairs, found = pairing(), []
+    for sequence, stamp in enumerate(stamps, start=1):
+        pairs.add_frame("frame", stamp_ns=stamp, now_ns=0)
+        pairs.add_map(link(stamp, sequence))
+        paired = pairs.take(0)
+        assert paired is not None
+        found.append(paired.starts_over)
+    return found
+
+
+def test_a_jump_back_starts_over_and_stamps_that_never_increase_do_not() -> None:
+    assert starts_over([10, 20, 10, 20, 500, 30, 40]) == [False, False, True, False, False, True, False]
+    assert starts_over([0, 0, 0, 0]) == [False, True, False, False]
+
+
+def test_a_jump_back_of_which_the_first_frame_was_dropped_starts_over() -> None:
+    pairs = pairing()
+    pairs.add_frame("last", stamp_ns=30, now_ns=0)
+    assert pairs.take(TIMEOUT) is not None
+    for stamp in (10, 20):
+        pairs.add_frame(str(stamp), stamp_ns=stamp, now_ns=0)
+    taken = pairs.take(TIMEOUT)
+    assert taken is not None and (taken.frame, taken.starts_over) == ("20", True)
+
+
 def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
     """Chaining the map's motion overflows. This once ended the thread that takes frames, and so the node's work."""
     pairs = pairing()

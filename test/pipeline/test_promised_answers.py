@@ -438,6 +438,27 @@ def test_a_lower_precision_that_fails_is_given_up(model: Model, monkeypatch: pyt
     runner.close()
 
 
+def test_a_guess_of_classes_is_said_once(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    tiny = load_model(f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny")
+    runner, notes = bounded(tiny)
+    for threshold in (0.3, 0.4):  # another selection is judged anew
+        runner.selection = Selection(score_threshold=threshold)
+        runner.infer(picture(), None)
+        assert notes["judged_as"].startswith("classes, a guess") and "{kind: raw}" in notes["judged_as"]
+    assert caplog.text.count("are judged as classes, a guess by the shape of the output") == 1
+    runner.close()
+    card = tiny.card.changed(decoder={"kind": "raw"})
+    runner, notes = bounded(replace(tiny, card=card))
+    runner.infer(picture(), None)
+    assert notes["judged_as"] == "values" and not runner.has_decoder  # no decoder reads them: results carry them
+    runner.close()
+    runner, notes = bounded(model)
+    runner.infer(picture(), None)
+    assert notes["judged_as"] == "boxes"
+    runner.close()
+
+
 def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     exported = onnx_content(mixed_model())

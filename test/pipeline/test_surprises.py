@@ -42,7 +42,25 @@ def test_limits_shrink_at_once_and_grow_slowly() -> None:
     assert shrunk < 0.6
     for _ in range(5):
         surprises.see(RIGHT, frames=6, within_limits=False)
+    assert surprises.scale == shrunk  # so much was missed that growth pays for it first
+    for _ in range(43):
+        surprises.see(RIGHT, frames=6, within_limits=False)
     assert shrunk < surprises.scale < 1
+
+
+def test_what_was_missed_beyond_one_step_is_paid_before_limits_grow() -> None:
+    surprises, slightly = learned(), Score(right=60, total=64)
+    surprises.see(slightly, frames=6, within_limits=False)  # a small miss, which one step accounts for
+    paid = surprises.scale
+    assert 0.5 < paid < 1
+    surprises.see(RIGHT, frames=6, within_limits=False)
+    assert surprises.scale > paid
+    surprises = learned()
+    for _ in range(10):  # a visitor who is missed again and again, a minute of calm frames after the last time
+        surprises.see(WRONG, frames=6, within_limits=False)
+        for _ in range(16):
+            surprises.see(RIGHT, frames=6, within_limits=False)
+    assert surprises.scale < 0.2
 
 
 def test_a_picture_that_stays_within_the_limits_does_not_speak_for_wider_ones() -> None:

@@ -58,6 +58,9 @@ class BoxDecisions:
         lowest: the least score of a box that counts in part.
     """
 
+    least_right = 0.0  # each box is right or wrong by itself
+    tells_motion = True
+
     def __init__(self, card: ModelCard, selection: Selection = _ALL) -> None:
         """Take the threshold of the card, or that of ``selection``, which gives the boxes that the user gets."""
         decoder = card.decoder

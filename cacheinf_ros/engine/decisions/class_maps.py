@@ -23,24 +23,33 @@ _NARROW = 256  # classes that fit into a byte
 
 
 class ClassMaps:
-    """The best class of each pixel, [height, width], or of the frame, [1, 1]."""
+    """The best class of each pixel, [height, width], or of the frame, [1, 1]; or several classes, [1, n]."""
 
-    def __init__(self, output: str, input_size: Size, *, most_pixels: int | None = None) -> None:
+    least_right = 0.0  # each class is right or wrong by itself
+    tells_motion = True
+
+    def __init__(
+        self, output: str, input_size: Size, *, most_pixels: int | None = None, has_scores: bool = False
+    ) -> None:
         """Take the name of the output with the classes.
 
-        It holds a score per class, [1, classes] or [1, classes, height, width], or the class of each pixel, integers
-        [1, height, width] or [1, 1, height, width].
+        It holds a score per class, [1, classes] or [1, classes, height, width], or classes as integers: of each pixel,
+        [1, height, width] or [1, 1, height, width], or a list of them, [n] or [1, n].
 
         Args:
             most_pixels: how many pixels of a map are looked at; of larger maps, only every n-th row and column is.
+            has_scores: whether integers [1, n] are scores of n classes all the same, as of a quantised network.
         """
         self._output = output
         self._most_pixels = most_pixels
+        self._has_scores = has_scores
         self._input_size = input_size
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
         """Implement :meth:`Task.read`."""
         values = as_classes(outputs[self._output])
+        if is_list(values) and not self._has_scores:
+            return values.reshape(1, -1).astype(np.int64)  # a copy, which has no places that could move
         if values.ndim == 3:
             narrow = self.of_map(values[0]).astype(np.uint8)  # as users get them
         else:
@@ -91,13 +100,29 @@ class ClassMaps:
         )
 
 
+def has_places(decision: Classes) -> bool:
+    """Tell whether classes are those of a map's pixels, which move with the picture."""
+    return min(decision.shape) > 1
+
+
+def is_list(values: NDArray[Any]) -> bool:
+    """Tell whether an output is a list of whole numbers, [n] or [1, n], as ArgMax and TopK give them."""
+    return are_whole(values) and (values.ndim < 2 or (values.ndim == 2 and values.shape[0] == 1))
+
+
 def shows_classes(values: NDArray[Any]) -> bool:
     """Tell whether an output holds classes.
 
-    These are scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers that are classes,
-    [1, height, width] or [1, 1, height, width].
+    These are scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers that are classes
+    (:func:`are_given`).
     """
-    values = as_classes(values)
-    if values.ndim == 3:
-        return values.shape[0] == 1 and are_whole(values)
-    return values.ndim in (2, 4) and values.shape[0] == 1 and values.shape[1] > 1
+    return are_given(values) or (values.ndim in (2, 4) and values.shape[0] == 1 and values.shape[1] > 1)
+
+
+def are_given(values: NDArray[Any]) -> bool:
+    """Tell whether an output holds whole numbers that are classes: a list, [1, height, width] or [1, 1, height, width].
+
+    That of a count is no class, but to take it for one is only strict: 3 is then as far from 4 as from 9.
+    """
+    maps = as_classes(values)
+    return is_list(values) or (maps.ndim == 3 and maps.shape[0] == 1 and are_whole(maps))

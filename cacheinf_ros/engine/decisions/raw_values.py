@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,26 +14,55 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
-from cacheinf_ros.engine.following import move_output
+from cacheinf_ros.engine.following import is_map, move_output
 
-Values = list[NDArray[np.float32]]
 Size = tuple[int, int]
+_TOO_EXACT = 0.01  # share of an output's RMS below which no error matters: it may be constant on varied images
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Values:
+    """The outputs for a frame, or what those for neighbouring frames agree on.
+
+    Attributes:
+        outputs: float32, in the model's order.
+        variations: how far each output varies among the neighbouring frames, as RMS deviation from their mean; 0 for
+            the outputs of a single frame.
+    """
+
+    outputs: tuple[NDArray[np.float32], ...]
+    variations: tuple[float, ...]
 
 
 class RawValues:
-    """Judges the outputs themselves: an answer is right to the share 1 - NRMSE, at least 0."""
+    """Judges the outputs themselves: an answer is right to the share 1 - NRMSE, at least 0.
 
-    def __init__(self, deviations: Sequence[float], input_size: Size) -> None:
-        """Take the outputs' standard deviations over varied images."""
-        self._deviations = [max(float(value), float(np.finfo(np.float32).tiny)) for value in deviations]
+    An output may be constant on varied images, as the presence of something that none of them shows. So the deviation
+    that an error is divided by is never less than how much the output varies among the neighbouring frames.
+    """
+
+    least_right = 0.2  # errors of 1 and more all count alike
+    tells_motion = False
+
+    def __init__(self, deviations: Sequence[float], input_size: Size, *, most_values: int | None = None) -> None:
+        """Take the outputs' standard deviations over varied images.
+
+        Args:
+            most_values: how many values of an output are looked at, about; of larger maps, only every n-th row and
+                column is.
+        """
+        self._deviations = tuple(map(float, deviations))
         self._input_size = input_size
+        self._most_values = most_values
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Values:
         """Implement :meth:`Task.read`."""
         moved = (
             value if motion is None else move_output(value, motion, self._input_size) for value in outputs.values()
         )
-        return [np.array(value, np.float32) for value in moved]
+        read = tuple(np.array(_some(value, self._most_values), np.float32) for value in moved)
+        return Values(outputs=read, variations=(0.0,) * len(read))
 
     def presence(self, decision: Values) -> float:
         """Implement :meth:`Task.presence`."""
@@ -39,13 +70,34 @@ class RawValues:
 
     def consensus(self, window: Sequence[Values], index: int) -> Values:
         """Return the mean of the outputs over the frames."""
-        return [np.mean(parts, axis=0, dtype=np.float32) for parts in zip(*window, strict=True)]
+        stacks = [np.stack(parts) for parts in zip(*(values.outputs for values in window), strict=True)]
+        agreed = tuple(np.asarray(stack.mean(axis=0)) for stack in stacks)
+        variations = tuple(_rms(stack - mean) for stack, mean in zip(stacks, agreed, strict=True))
+        return Values(outputs=agreed, variations=variations)
 
     def score(self, answer: Values, consensus: Values, before: Values | None) -> Score:
         """Score one decision per frame; where the values move cannot be told."""
-        pairs = zip(answer, consensus, self._deviations, strict=True)
-        error = max(_rms(ours - agreed) / deviation for ours, agreed, deviation in pairs)
+        triples = zip(answer.outputs, consensus.outputs, self._scales(consensus), strict=True)
+        error = max(_rms(ours - agreed) / scale for ours, agreed, scale in triples)
         return Score(right=max(0.0, 1.0 - error), total=1.0)
+
+    def _scales(self, consensus: Values) -> list[float]:
+        """Return for each output the error that makes an answer wrong."""
+        of_outputs = zip(self._deviations, consensus.variations, consensus.outputs, strict=True)
+        return [
+            max(deviation, variation, _TOO_EXACT * _rms(agreed), _TINY) for deviation, variation, agreed in of_outputs
+        ]
+
+
+def _some(values: NDArray[Any], most: int | None) -> NDArray[Any]:
+    """Pick about so many values: every n-th row and column of a map, every n-th along the longest axis of others."""
+    if most is None or values.size <= most:
+        return values
+    if is_map(values):
+        step = math.ceil(math.sqrt(values.size / most))
+        return values[..., ::step, ::step]
+    longest = int(np.argmax(values.shape))
+    return values.take(range(0, values.shape[longest], math.ceil(values.size / most)), axis=longest)
 
 
 def _rms(values: NDArray[Any]) -> float:

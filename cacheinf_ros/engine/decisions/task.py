@@ -16,7 +16,16 @@ D = TypeVar("D")
 
 
 class Task(Protocol[D]):
-    """One kind of decisions, such as boxes or class maps."""
+    """One kind of decisions, such as boxes or class maps.
+
+    Attributes:
+        least_right: the share of dense answers that must be right for losses to mean anything. Where scores cannot tell
+            a wrong answer from a far worse one, held answers lose nothing once dense ones are wrong.
+        tells_motion: whether scores say which decisions lie where things move; if not, nothing is promised there.
+    """
+
+    least_right: float
+    tells_motion: bool
 
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> D:
         """Read what the outputs for a frame decide; the outputs are copied where they are kept.

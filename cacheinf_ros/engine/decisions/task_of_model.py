@@ -9,12 +9,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions.judged_as import JudgedAs, judged_as
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
 from cacheinf_ros.engine.decoders import Selection
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Detector
+from cacheinf_ros.graph.decoder_configs import ClassVector
 
 _ALL = Selection()
 
@@ -33,13 +34,14 @@ def task_of_model(
         outputs: the outputs for any frame, by name.
         deviations: the outputs' standard deviations over varied images; they matter where nobody can read the outputs.
         selection: the boxes that the user gets.
-        most_pixels: how many pixels of class maps are looked at; None: all.
+        most_pixels: how many pixels of class maps, and values of other outputs, are looked at; None: all.
     """
     assert card.input_size is not None
-    if isinstance(card.decoder, Detector):
+    judged = judged_as(card, outputs)
+    if judged is JudgedAs.BOXES:
         return BoxDecisions(card, selection)
-    if len(outputs) == 1:
+    if judged in {JudgedAs.CLASSES, JudgedAs.GUESSED_CLASSES}:
         ((name, values),) = outputs.items()
-        if shows_classes(values):
-            return ClassMaps(name, card.input_size, most_pixels=most_pixels)
-    return RawValues(deviations, card.input_size)
+        has_scores = values.size > 1 and (isinstance(card.decoder, ClassVector) or len(card.labels) == values.size)
+        return ClassMaps(name, card.input_size, most_pixels=most_pixels, has_scores=has_scores)
+    return RawValues(deviations, card.input_size, most_values=most_pixels)

@@ -35,6 +35,7 @@ from cacheinf_ros.graph.decoder_configs import (
     Detector,
     FastestDet,
     NanoDet,
+    Raw,
     SsdBoxes,
     Yolo,
 )
@@ -74,7 +75,7 @@ def decode(
         if isinstance(decoder, DenseMap):
             class_map = _class_map(_only(outputs), _place(card, image_size), motion or Motion.none())
             return Decoded(class_map=class_map, is_certain=is_certain)
-        if decoder is not None:
+        if decoder is not None and not isinstance(decoder, Raw):
             found = _found(outputs, _with_threshold(decoder, selection), _size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
             decoded = Decoded(boxes=boxes)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Class maps that a model gives as they are: whole numbers instead of a score for each class."""
+"""Classes that a model gives as they are: whole numbers instead of a score for each class."""
 
 from __future__ import annotations
 

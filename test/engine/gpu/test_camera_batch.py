@@ -18,7 +18,7 @@ from programs import change
 from triton_devices import DEVICE, TRITON
 from typer.testing import CliRunner
 
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold

@@ -1,0 +1,34 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The size of a model's images: what its file fixes and what the user asks for must agree."""
+
+from __future__ import annotations
+
+from cacheinf_ros.errors import ModelError
+
+
+def agreed_size(what: str, fixed: tuple[int, int], wanted: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the (height, width) of a model's images.
+
+    Args:
+        what: the model, as the error names it.
+        fixed: (height, width) that the model takes; 0: open.
+        wanted: (height, width) that the user asks for, if any.
+
+    Raises:
+        ModelError: the user asks for another size, or for none where it is open.
+    """
+    if wanted is None:
+        if all(fixed):
+            return fixed
+        raise ModelError(
+            f"{what} leaves its image size open: give one, --size HEIGHTxWIDTH on the command line, "
+            "-p input_size:=HEIGHTxWIDTH to a node, or input_size: HEIGHTxWIDTH in a model card"
+        )
+    height, width = wanted
+    if (fixed[0] or height, fixed[1] or width) != (height, width):
+        taken = str(fixed) if all(fixed) else "x".join(str(side) if side else "?" for side in fixed)
+        raise ModelError(
+            f"{what} takes images of {taken}, not {(height, width)}: leave the size out (--size, or input_size of the "
+            "node or the card), or export the model anew for it"
+        )
+    return height, width

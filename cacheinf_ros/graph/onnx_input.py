@@ -1,0 +1,79 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Read from an ONNX file which image it takes, and refuse, with the remedy, what no frame can be turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.image_size import agreed_size
+
+_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+_MOVING = {"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}  # they compute nothing
+
+
+def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[str, tuple[int, int]]:
+    """Return the name of the input, and the (height, width) of its images.
+
+    Args:
+        path: where the model comes from, for errors.
+        card: may ask for a size, and must say how to prepare images for an input of whole numbers.
+
+    Raises:
+        ModelError: there is not one image [1, 3, height, width], of the size that the card asks for, or the card does
+            not say which whole numbers the input wants.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    if len(inputs) != 1:
+        named = ", ".join(f"{value.name} {_shape(value)}" for value in inputs) or "none"
+        raise ModelError(f"{path} must take one image, but its inputs are: {named}. Export it with the image alone")
+    (image,) = inputs
+    size = _fixed_size(image, path)
+    kind = image.type.tensor_type.elem_type
+    if kind not in _FLOATS:
+        _check_whole_numbers(model.graph.node, image.name, f"{path} takes {TensorProto.DataType.Name(kind).lower()}")
+        if not card.says_values:
+            raise ModelError(
+                f"{path} takes {TensorProto.DataType.Name(kind).lower()}, so it prepares images itself. Say in a model "
+                "card which values it wants; for pixels as they are: 'scale: 1', 'mean: [0, 0, 0]' and "
+                "'std: [1, 1, 1]', each on a line"
+            )
+    return image.name, agreed_size(str(path), size, card.input_size)
+
+
+def _fixed_size(image: onnx.ValueInfoProto, path: Path) -> tuple[int, int]:
+    """Return the (height, width) that the file fixes, 0 where one is open."""
+    sides = [side.dim_value for side in image.type.tensor_type.shape.dim]
+    if len(sides) == 4 and sides[3] == 3 and sides[1] != 3:
+        raise ModelError(
+            f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, [1, 3, height, width]"
+        )
+    if len(sides) != 4 or sides[1] not in (0, 3):
+        raise ModelError(f"{path} takes {_shape(image)}, not one image [1, 3, height, width]: export it so")
+    if sides[0] > 1:
+        raise ModelError(f"{path} takes {_shape(image)}, {sides[0]} images at once: export it with batch 1")
+    return sides[2], sides[3]
+
+
+def _shape(value: onnx.ValueInfoProto) -> str:
+    sides = value.type.tensor_type.shape.dim
+    return "[" + ", ".join(str(side.dim_value) if side.dim_value else side.dim_param or "?" for side in sides) + "]"
+
+
+def _check_whole_numbers(nodes: Iterable[onnx.NodeProto], name: str, what: str) -> None:
+    """Refuse what computes with the input's whole numbers: floats are computed here, and do not overflow or round."""
+    moved = {name}
+    for node in nodes:  # in the order of execution
+        if node.op_type in _MOVING and node.input[0] in moved:
+            moved.update(node.output)
+        elif node.op_type != "Cast" and moved & set(node.input):
+            raise ModelError(
+                f"{what}, and its node {node.name or node.output[0]!r} ({node.op_type}) computes with that: export it "
+                "for float images, or with a Cast to float first"
+            )

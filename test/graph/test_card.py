@@ -1,0 +1,85 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Model cards as people write them: what is meant is taken, and what is not is refused in their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import ModelCard, load_card, read_card
+
+
+def card(folder: Path, text: str) -> ModelCard:
+    (folder / "card.yaml").write_text(f"factory: a:b\n{text}\n")
+    return read_card(folder / "card.yaml")
+
+
+@pytest.mark.parametrize("text", ["{0: person, 1: car}", "{1: car, 0: person}", "[person, car]"])
+def test_labels_may_be_numbered(tmp_path: Path, text: str) -> None:
+    assert card(tmp_path, f"labels: {text}").labels == ("person", "car")
+
+
+@pytest.mark.parametrize("text", ["64x96", "64X96", "[64, 96]"])
+def test_a_size_may_be_written_as_on_the_command_line(tmp_path: Path, text: str) -> None:
+    assert card(tmp_path, f"input_size: {text}").input_size == (64, 96)
+
+
+def test_no_size_is_the_models_own(tmp_path: Path) -> None:
+    assert card(tmp_path, "input_size:").input_size is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("labels: person", r"labels = 'person': give a list, such as \[person, car\]"),
+        ("labels: {1: car, 2: person}", r"labels = .*: give a list, .* for each number from 0, as \{0: person"),
+        ("labels: {a: car}", "a name for each number from 0"),
+        ("mean: 0", "mean = 0: give a list of three numbers, one per channel"),
+        ("mean: [0, 0]", "mean = .*: give a list of three numbers"),
+        ("mean: [.nan, 0, 0]", "mean.0 = nan: input should be"),
+        ("std: [0, 0, 0]", "std.0 = 0: input should be greater"),
+        ("std: [1, -1, 1]", "std.1 = -1: input should be greater"),
+        ("std: [1, 1, .inf]", "std.2 = inf: input should be less"),
+        ("scale: .nan", "scale = nan: input should be"),
+        ("input_size: 640", r"input_size = 640: give height and width, such as 480x640 or \[480, 640\]"),
+        ("input_size: [640]", "input_size = .*: give height and width"),
+        ("input_size: 64 by 96", "size '64 by 96': expected HEIGHTxWIDTH"),
+        ("input_size: 64x9999", "input_size.1 = 9999: input should be less"),
+    ],
+)
+def test_what_is_unusable_is_said_plainly(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        card(tmp_path, text)
+    assert str(caught.value).startswith(f"model card {tmp_path / 'card.yaml'}: ")
+    assert "tuple" not in str(caught.value)
+
+
+@pytest.mark.parametrize("factory", ["nowhere.onnx", "trusted:nowhere.pt2", "nowhere.py:net", "nowhere.PT"])
+def test_a_missing_file_is_named_with_the_card_and_its_folder(tmp_path: Path, factory: str) -> None:
+    (tmp_path / "card.yaml").write_text(f"factory: {factory}\n")
+    with pytest.raises(ModelError) as caught:
+        load_card(str(tmp_path / "card.yaml"))
+    for part in (f"model card {tmp_path / 'card.yaml'}", f"'{factory}' does not exist", f"folder {tmp_path}"):
+        assert part in str(caught.value)
+
+
+def test_home_is_found_where_no_shell_has_replaced_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "net.py").write_text("")
+    (tmp_path / "card.yaml").write_text("factory: ~/net.py:net\nweights: ~/net.safetensors\n")
+    read = load_card("~/card.yaml")
+    assert (read.factory, read.weights) == (f"{tmp_path / 'net.py'}:net", tmp_path / "net.safetensors")
+    for reference in ("~/net.onnx", "trusted:~/net.pt2", "~/net.py:net"):
+        assert load_card(reference).factory == reference.replace("~", str(tmp_path))
+
+
+def test_says_values_where_all_of_them_are_said(tmp_path: Path) -> None:
+    assert not card(tmp_path, "scale: 1\nmean: [0, 0, 0]").says_values
+    assert card(tmp_path, "scale: 1\nmean: [0, 0, 0]\nstd: [1, 1, 1]").says_values
+
+
+def test_a_name_that_no_file_can_have_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "card.yaml").write_text(f"factory: {'a' * 5000}.onnx\n")
+    assert read_card(tmp_path / "card.yaml").factory.endswith(".onnx")

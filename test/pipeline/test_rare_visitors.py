@@ -1,0 +1,91 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The promise is kept where something is seen now and then: before a moving camera, or before a patch that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Score, SoftBoxes
+from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph.decoder_configs import FastestDet
+from cacheinf_ros.pipeline.answer_holder import AnswerHolder
+from cacheinf_ros.pipeline.burst import Burst
+from cacheinf_ros.pipeline.picture_change import ChangeMeter
+
+SIZE = 128
+WARM_UP = 26  # frames that are not judged: the first burst is among them
+FIRST = 60  # frame of the first visit
+Image = NDArray[np.uint8]
+
+
+def texture(width: int) -> Image:
+    """Return a blurred picture of noise, SIZE high and so wide."""
+    noise = np.random.default_rng(1).integers(0, 255, (SIZE // 8, width // 8, 3), np.uint8)
+    return cv2.resize(noise, (width, SIZE)).astype(np.uint8)
+
+
+def boxes(corners: Sequence[tuple[int, int, int, int]]) -> SoftBoxes:
+    count = len(corners)
+    return SoftBoxes(
+        boxes=np.array(corners, np.float32).reshape(-1, 4),
+        classes=np.zeros(count, np.int64),
+        weights=np.ones(count, np.float32),
+    )
+
+
+def visited(views: Iterator[Image], every: int, lasts: int) -> Iterator[tuple[Image, SoftBoxes]]:
+    """Draw a visitor on the first ``lasts`` of ``every`` frames, with noise; yield what a perfect detector sees too."""
+    rng = np.random.default_rng(2)
+    for index, view in enumerate(views):
+        image, since = view.astype(np.int16), index - FIRST
+        is_there = since >= 0 and since % every < lasts
+        if is_there:
+            image[50:68, 50:72] = (40, 40, 160)
+        image += rng.normal(0, 3, image.shape).astype(np.int16)
+        yield np.clip(image, 0, 255).astype(np.uint8), boxes([(50, 50, 22, 18)] if is_there else [])
+
+
+def panned(frames: int, step: int) -> Iterator[Image]:
+    wide = texture(step * frames + SIZE)
+    return (wide[:, step * index : step * index + SIZE] for index in range(frames))
+
+
+def behind_a_belt(frames: int) -> Iterator[Image]:
+    """A picture at rest in which a belt of an eighth moves, where visitors come."""
+    still, belt = texture(SIZE), texture(7 * frames + SIZE)
+    for index in range(frames):
+        image = still.copy()
+        image[44:76, 40:104] = belt[44:76, 7 * index : 7 * index + 64]
+        yield image
+
+
+def loss_of_holding(clip: Iterator[tuple[Image, SoftBoxes]]) -> Loss:
+    """Return the loss of bounded mode's held answers after the first burst."""
+    size, task = (SIZE, SIZE), BoxDecisions(ModelCard(name="perfect", input_size=(SIZE, SIZE), decoder=FastestDet()))
+    holder, everything, answers = AnswerHolder(task, size, 0.02), Burst(task, ChangeMeter(size)), []
+    for index, (image, seen) in enumerate(clip):
+        everything.add(ChangeMeter(size).thumbnail(image), seen)
+        if holder.stands(image):
+            answers.append(answers[-1])
+        else:
+            holder.computed(seen)
+            answers.append(index)
+    ours, dense = (sum(everything.scores(of)[WARM_UP:], Score()) for of in (answers, range(len(answers))))
+    return Loss.of(ours, dense)
+
+
+@pytest.mark.parametrize(("every", "lasts", "step"), [(60, 10, 2), (120, 30, 2), (60, 10, 4), (120, 10, 4)])
+def test_visitors_before_a_moving_camera(every: int, lasts: int, step: int) -> None:
+    loss = loss_of_holding(visited(panned(600, step), every, lasts))
+    assert loss.within(0.02), loss
+
+
+@pytest.mark.parametrize(("every", "lasts"), [(60, 10), (90, 20)])
+def test_visitors_before_a_moving_belt(every: int, lasts: int) -> None:
+    loss = loss_of_holding(visited(behind_a_belt(500), every, lasts))
+    assert loss.within(0.02), loss
