@@ -21,6 +21,7 @@ from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.catalog.variant_files import REMEDY, intact_scales, intact_weights
 from cacheinf_ros.config import Config
+from cacheinf_ros.disk_cache import OptionalSha256
 from cacheinf_ros.engine.quantisation import checked_scales
 from cacheinf_ros.errors import CacheinfError, CatalogError, EngineError
 from cacheinf_ros.graph import (
@@ -42,7 +43,6 @@ from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 FILE = "catalog.yaml"
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$")]  # safe as a file name
 _Amount = Annotated[FiniteFloat, Field(ge=0)]
-_Sha256 = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 _Side = Annotated[int, Field(ge=1, le=8192)]
 
 
@@ -76,9 +76,9 @@ class VariantEntry(Config):
     changes: tuple[Change, ...] = ()
     stored_bytes: int = Field(ge=0)
     graph: str = Field(pattern=r"^[0-9a-f]{32}$")
-    sha256: _Sha256 = ""
+    sha256: OptionalSha256 = ""
     int8: bool = False
-    scales_sha256: _Sha256 = ""
+    scales_sha256: OptionalSha256 = ""
     costs: dict[Place, CostEntry] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -277,9 +277,9 @@ class FleetGateway:
                 for name, host in self._hosts.items()
             }
         states = {name: session.state for name, session in sessions.items()}
-        took_ms = [took for session in sessions.values() for took in session.took_ms]
+        took_ms = [took for session in sessions.values() for took in session.frames.took_ms]
         p95_ms = float(np.percentile(took_ms, 95)) if took_ms else 0.0
-        waiting = sum(session.has_frame for session in sessions.values())
+        waiting = sum(session.frames.has_frame for session in sessions.values())
         counts = {**self._counts, "sessions": len(sessions), "queue": waiting, "frame_p95_ms": p95_ms}
         report = GatewayReport(gateway=self.name, hosts=hosts, sessions=states, counts=counts)
         self._try(partial(self._cluster.show, counts, self.name))

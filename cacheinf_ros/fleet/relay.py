@@ -12,15 +12,16 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 
 from cacheinf_ros.errors import CacheinfError, LinkError
-from cacheinf_ros.fleet.demand import Demand, DemandMeter
+from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.frame_stream import Listening
 from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
 from cacheinf_ros.fleet.placing import Fleet
+from cacheinf_ros.fleet.relayed_frames import RelayedFrames
 from cacheinf_ros.fleet.route import Route
+from cacheinf_ros.fleet.session_routes import SessionRoutes, epoch_after
 from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, read_hello, written
@@ -29,9 +30,7 @@ from cacheinf_ros.offload.protocol.transfer import Served
 
 _TICK_S = 0.2
 _SILENT_S = 10.0  # a silent robot is gone after so long, or has followed another gateway
-_KEPT = 64  # frames
 _LEAST_S = 1.0  # time between two attempts to find a place
-_EPOCHS = 2**32  # number of epochs that a packet can encode
 _BUG = "internal error of the gateway, see its log"
 
 
@@ -40,7 +39,7 @@ class RelaySession:
 
     Attributes:
         name: the session's name.
-        has_frame: whether a frame has begun and not ended.
+        frames: what its frames take.
     """
 
     def __init__(self, name: str, fleet: Fleet, send: Send, complain: Callable[[str], None]) -> None:
@@ -52,19 +51,13 @@ class RelaySession:
         self._changed = threading.Condition()
         self._hello: Hello | None = None
         self._greeting: Packet | None = None  # not answered yet
-        self._epoch = 0
-        self._route: Route | None = None
-        self._next: Route | None = None
+        self._routes = SessionRoutes()
         self._gone: list[Place] = []
         self._target: Place | None = None
         self._shed = ""
         self._not_before_s = 0.0
-        self._meter = DemandMeter()
-        self._predicted: Demand | None = None
-        self._began_s = 0.0
         self._heard_s = time.monotonic()
-        self.has_frame = False
-        self._took_ms: deque[float] = deque(maxlen=_KEPT)
+        self.frames = RelayedFrames()
         self._is_open = True
 
     @property
@@ -86,14 +79,8 @@ class RelaySession:
     def state(self) -> tuple[str, Demand | None]:
         """The process that computes the session, empty: none; and the session's demand, where known."""
         with self._changed:
-            demand = self._meter.measured(self._predicted) if self._predicted else None
-            return self._route.place.host if self._route else "", demand
-
-    @property
-    def took_ms(self) -> list[float]:
-        """The times of the last frames, ms, from the robot's first packet to the process's last."""
-        with self._changed:
-            return list(self._took_ms)
+            route = self._routes.present
+        return route.place.host if route else "", self.frames.demand
 
     def receive(self, packet: Packet) -> None:
         """Take a packet from the robot; damaged packets and those of other sessions are ignored."""
@@ -104,19 +91,19 @@ class RelaySession:
             if packet.kind == Kind.HELLO:
                 self._greeting = packet
                 self._changed.notify_all()
-            if not self._has_entered(packet):
+            if self._routes.enter(packet):
+                self._follow()
+            if packet.epoch != self._routes.epoch:
                 return
-            route = self._route
+            route = self._routes.present
             if route is None or route.stream is None:
                 return
             if packet.kind == Kind.HELLO:
                 self._greeting = None
             elif packet.kind == Kind.START and packet.part == 0:
-                self._began_s = time.monotonic()
-                self.has_frame = True
-                self._meter.start(self._began_s)
+                began_s = self.frames.begin()
                 self._fleet.count("frames")
-                route.waits_since_s = route.waits_since_s or self._began_s
+                route.waits_since_s = route.waits_since_s or began_s
             route.stream.send(packet)
 
     def serve(self) -> None:
@@ -148,8 +135,7 @@ class RelaySession:
     def move(self, place: Place) -> None:
         """Move to another process without losing a frame."""
         with self._changed:
-            is_there = any(route is not None and route.place.host == place.host for route in (self._route, self._next))
-            if not is_there:
+            if not self._routes.lead_to(place.host):
                 self._target = place
                 self._changed.notify_all()
 
@@ -163,8 +149,7 @@ class RelaySession:
         """Let :meth:`serve` return, and tell the robot."""
         with self._changed:
             was_open, self._is_open = self._is_open, False
-            routes = [route for route in (self._route, self._next) if route is not None]
-            self._route = self._next = None
+            routes = self._routes.take_all()
             self._changed.notify_all()
         for route in routes:
             route.close()
@@ -177,33 +162,18 @@ class RelaySession:
         return bool(wanted or (self._is_placeless() and is_due))
 
     def _is_placeless(self) -> bool:
-        return self._route is None and (self._greeting is not None or self._hello is not None)
+        return self._routes.present is None and (self._greeting is not None or self._hello is not None)
 
-    def _has_entered(self, packet: Packet) -> bool:
-        """Tell whether a packet is of the robot's epoch; a greeting, or following a welcome, enters another."""
-        if packet.epoch == self._epoch:
-            return True
-        is_prepared = packet.epoch == _after(self._epoch) and any(
-            route is not None and route.epoch == packet.epoch for route in (self._route, self._next)
-        )
-        if packet.kind != Kind.HELLO and not is_prepared:
-            return False  # a forged or late packet must not lock the robot out
-        self._epoch = packet.epoch
-        self._follow(packet)
-        return True
-
-    def _follow(self, packet: Packet) -> None:
+    def _follow(self) -> None:
         """Switch to the process that is ready as soon as the robot is in another epoch."""
-        new = self._next
-        if new is None:
-            return
-        if new.welcome or self._route is None:
-            old, self._route, self._next = self._route, new, None
+        routes = self._routes
+        if routes.can_follow:
+            old = routes.follow()
             self._fleet.count("moves")
             if old is not None:
                 old.close()
-        else:  # the robot has started anew by itself, before the new process is ready
-            self._greet(new, _after(packet.epoch))
+        elif routes.coming is not None:  # the robot has started anew by itself, before the new process is ready
+            self._greet(routes.coming)
 
     def _find_place(self) -> None:
         self._not_before_s = time.monotonic() + _LEAST_S
@@ -228,31 +198,35 @@ class RelaySession:
                 route.close()
             if not self._is_open or route.is_lost:
                 return
-            self._route = route
+            self._routes.present = route
             greeting, self._greeting = self._greeting, None
         assert route.stream is not None
         if greeting is not None:
             route.stream.send(greeting)
         else:  # the robot has not greeted yet, but the process can prepare
-            self._greet(route, _after(self._epoch))
+            self._greet(route)
 
     def _prepare_move(self) -> None:
         with self._changed:
             place, self._target = self._target, None
             hello = self._hello
-        if place is None or hello is None or self._route is None:
+        if place is None or hello is None or self._routes.present is None:
             return
-        route = Route(place=place, epoch=_after(self._epoch))
+        route = Route(place=place, epoch=self._routes.next_epoch)
+
+        def is_wanted() -> bool:
+            return self._is_open and not self._shed and self._routes.present is not None
+
         try:
-            if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
+            if not self._connect(route, hello, is_wanted):
                 return
         except StartError as error:  # the session stays where it is
             self._complain(f"{self.name}: {error}")
             return
         with self._changed:
             if not route.is_lost:
-                self._next = route
-                self._greet(route, _after(self._epoch))
+                self._routes.coming = route
+                self._greet(route)
 
     def _connect(self, route: Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
         """Open the connection to a process, as long as it is wanted; returns whether that succeeded.
@@ -276,10 +250,10 @@ class RelaySession:
         stream.start()
         return True
 
-    def _greet(self, route: Route, epoch: int) -> None:
-        """Let a process prepare for an epoch that the robot has not entered yet."""
+    def _greet(self, route: Route) -> None:
+        """Let a process prepare for the epoch that the robot has not entered yet."""
         assert self._hello is not None
-        route.greet(self._hello, self.name, epoch)
+        route.greet(self._hello, self.name, self._routes.next_epoch)
 
     def _from_process(self, route: Route, packet: Packet) -> None:
         with self._changed:
@@ -287,13 +261,11 @@ class RelaySession:
             if packet.kind == Kind.WELCOME:
                 self._hear_welcome(route, packet)
                 return
-            if route is not self._route:
+            if route is not self._routes.present:
                 return
             served = Served.decode(packet.data) if packet.kind == Kind.DONE else None
             if served is not None:
-                self._meter.done(served.busy_ms)
-                self.has_frame = False
-                self._took_ms.append(1e3 * (time.monotonic() - self._began_s))
+                self.frames.end(served)
                 self._fleet.count("busy_ms", served.busy_ms)
             elif packet.kind == Kind.REFUSED:
                 self._is_open = False
@@ -306,10 +278,10 @@ class RelaySession:
             return
         named = written(welcome.model_copy(update={"server": self._fleet.name}))
         packets = list(cut(named, session=self.name, epoch=packet.epoch, kind=Kind.WELCOME))
-        self._predicted = self._fleet.predicted(self._hello, welcome)
-        if route is self._next and packet.epoch == route.epoch:
+        self.frames.predicted = self._fleet.predicted(self._hello, welcome)
+        if route is self._routes.coming and packet.epoch == route.epoch:
             route.welcome, route.said_s = packets, time.monotonic()
-        if route in (self._route, self._next):
+        if route in self._routes.all:
             for each in packets:
                 self._send(each)
 
@@ -323,12 +295,8 @@ class RelaySession:
                 return
             self._gone.append(route.place)
             self._changed.notify_all()
-            if route is self._next:
-                self._next = None
+            if not self._routes.lose(route):
                 return
-            if route is not self._route:
-                return
-            self._route, self._next = (self._next, None) if self._next and self._next.welcome else (None, self._next)
             self._not_before_s = 0.0
         self._fleet.count("losses")
         self._fail("the machine that computed it is lost, another one takes over")
@@ -345,7 +313,7 @@ class RelaySession:
         with self._changed:
             if now - self._heard_s > _SILENT_S:
                 self._is_open = False  # silently, as a message would end the session that the robot may have elsewhere
-            route, new = self._route, self._next
+            route, new = self._routes.present, self._routes.coming
             again = new.due_welcome(now) if new is not None else []
             is_stalled = route is not None and route.is_stalled(now)
         for packet in again:
@@ -357,20 +325,15 @@ class RelaySession:
     def _refuse(self, reason: str) -> None:
         """Refuse the session; a robot that has one is told first that it has failed, and then greets."""
         with self._changed:
-            greeting, has_session = self._greeting, self._route is not None
-            epoch = self._epoch if greeting is None else greeting.epoch
+            greeting, has_session = self._greeting, self._routes.present is not None
+            epoch = self._routes.epoch if greeting is None else greeting.epoch
         self._fleet.count("refusals")
         if has_session:
             self._fail(reason)
-            epoch = _after(epoch)
+            epoch = epoch_after(epoch)
         Channel(session=self.name, epoch=epoch, send=self._send).put(Kind.REFUSED, reason.encode())
         self._is_open = False
 
     def _fail(self, reason: str) -> None:
-        self.has_frame = False
-        Channel(session=self.name, epoch=self._epoch, send=self._send).put(Kind.FAILED, reason.encode())
-
-
-def _after(epoch: int) -> int:
-    """Return the next epoch, which wraps around: whoever greets chooses the epoch, and may choose the last one."""
-    return (epoch + 1) % _EPOCHS
+        self.frames.give_up()
+        Channel(session=self.name, epoch=self._routes.epoch, send=self._send).put(Kind.FAILED, reason.encode())

@@ -16,7 +16,7 @@ from catalogs import TINY, made_catalog
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
-from cacheinf_ros.errors import ModelError
+from cacheinf_ros.errors import CatalogError, ModelError
 from cacheinf_ros.graph import graph_cache as kept
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
@@ -80,6 +80,21 @@ def test_what_is_damaged_is_exported_anew(
         assert graph_hash(catalog.network("original").graph) == expected
     assert f"{path} holds no graph" in caplog.text and "exporting anew" in caplog.text
     assert kept_graph(path) is not None
+
+
+def test_a_graph_for_pictures_of_another_size_is_refused(
+    catalog: CatalogFolder, own_cache: Path, tmp_path: Path
+) -> None:
+    """It is whole, and of the same network: only the catalog knows what size was measured."""
+    expected = graph_hash(catalog.network("original").graph)
+    (path,) = files(own_cache)
+    higher = tmp_path / "higher.py"
+    higher.write_text((tmp_path / "network.py").read_text().replace("(48, 64)", "(64, 64)"))
+    assert keep(load_model(f"{higher}:tiny").graph, path)
+    with pytest.raises(CatalogError, match=f"{path} is for pictures of another size than catalog {catalog.path} says"):
+        catalog.network("original")
+    path.unlink()
+    assert graph_hash(catalog.network("original").graph) == expected
 
 
 def test_a_flipped_bit_of_a_weight_is_noticed(own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:

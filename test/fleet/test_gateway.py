@@ -166,7 +166,7 @@ def test_a_withdrawn_model_is_refused_to_new_sessions_alone(slow: tuple[Slow, St
     _, station = slow
     assert isinstance(station.gateway.admit("robot", station.hello), Place)
     session = station.gateway.session("robot", lambda packet: None, station.complaints.append)
-    session._predicted = station.gateway.predicted(
+    session.frames.predicted = station.gateway.predicted(
         station.hello, Welcome(protocol=PROTOCOL, instance="process", profile=[])
     )
     station.models.is_offered = False

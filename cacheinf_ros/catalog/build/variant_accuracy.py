@@ -16,7 +16,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.decoder_configs import Attributes, Detector
+from cacheinf_ros.graph.decoder_configs import Attributes, Detector, Raw
 from cacheinf_ros.mode import Mode
 
 
@@ -96,8 +96,9 @@ class Judge:
         if isinstance(self._card.decoder, Attributes):
             return torch.stack([value.argmax(1) for value in values])
         first = values[0]
-        if first.ndim not in (2, 4) or first.shape[1] < 2:
+        if isinstance(self._card.decoder, Raw) or first.ndim not in (2, 4) or first.shape[1] < 2:
             raise CatalogError(
-                f"an output of {tuple(first.shape)} has no classes to compare: give the model a card with a decoder"
+                f"an output of {tuple(first.shape)} has no classes to compare: give the model a card with a decoder "
+                "of classes or boxes"
             )
         return first.argmax(1)

@@ -23,7 +23,7 @@ from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import replacing
+from cacheinf_ros.disk_cache import OptionalSha256, replacing
 from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.graph import Model, graph_hash, load_model
 from cacheinf_ros.graph.write import write_model
@@ -49,7 +49,7 @@ class HeadEntry(Config):
     labels: tuple[str, ...] = Field(min_length=2)
     accuracy: FiniteFloat = Field(ge=0, le=1)
     samples: int = Field(ge=0)
-    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    sha256: OptionalSha256 = ""
 
 
 class HeadsFile(Config):

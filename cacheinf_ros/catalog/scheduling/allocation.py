@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int)
     """
     columns = _columns(groups, cache_bytes)
     total = sum(group.requests for group in groups)
-    weight = np.array([groups[g].requests for g in columns.group]) / total
+    weight = np.array([group.requests for group in groups])[columns.group] / total
     energy_j, money = columns.energy_j * weight * total, columns.money * weight * total
     worth = _SERVED + columns.accuracy - _ORDER * np.arange(len(columns.group))
     rows, limits = [_group_rows(columns.group, len(groups))], [np.ones(len(groups))]
@@ -104,7 +105,7 @@ class _Columns:
 
     Attributes:
         group, offer: int64 [columns].
-        is_kept: bool [columns], whether device memory is kept for the offer.
+        is_kept: bool [columns], whether device memory is kept for the offer; False for an offer that needs none.
         accuracy, energy_j, money: float64 [columns], for one request.
         memory: [phases, columns], share of the device's memory that is needed.
         is_tight: whether the memory can be a binding constraint.
@@ -121,33 +122,40 @@ class _Columns:
 
 
 def _columns(groups: Sequence[RequestGroup], cache_bytes: int) -> _Columns:
-    phases = 1 + max((group.phase for group in groups), default=0)
-    most = np.zeros(phases)
-    for group in groups:
-        most[group.phase] += max((device_bytes(offer.option) for offer in group.offers), default=0)
-    is_tight = bool((most > cache_bytes).any())
-    found = []
-    for g, group in enumerate(groups):
-        for o, offer in enumerate(group.offers):
-            cost, size = offer.cost, device_bytes(offer.option) / max(cache_bytes, 1)
-            (load_j, load_money), n = offer.load, max(group.requests, 1.0)
-            accuracy = offer.option.variant.accuracy
-            found.append((g, o, True, accuracy, cost.energy_j + load_j / n, cost.money + load_money / n, size))
-            if is_tight and size > 0:
-                again = group.begun_share
-                paged_j, paged_money = cost.energy_j + again * cost.load_energy_j, cost.money + again * cost.load_money
-                found.append((g, o, False, accuracy, paged_j, paged_money, size * group.present_share))
-    at, offer_at, kept, accuracies, joules, dollars, sizes = zip(*found, strict=True)
-    index = np.array(at, np.int64)
-    phase = np.array([group.phase for group in groups])[index]
+    offers, counts = [offer for group in groups for offer in group.offers], [len(group.offers) for group in groups]
+    group, costs = np.repeat(np.arange(len(groups)), counts), [offer.cost for offer in offers]
+    size = np.array([device_bytes(offer.option) for offer in offers])
+    phase = np.array([each.phase for each in groups])
+    largest = np.zeros(len(groups), np.int64)
+    np.maximum.at(largest, group, size)
+    is_tight = bool((np.bincount(phase, largest) > cache_bytes).any())
+    # each offer has a column with its memory kept and, where memory is short, one in which it is loaded anew
+    is_there = np.stack([np.ones(len(offers), bool), (size > 0) & is_tight], axis=1)
+
+    def columns(kept: NDArray[Any], anew: NDArray[Any] | None = None) -> NDArray[Any]:
+        return np.stack([kept, kept if anew is None else anew], axis=1)[is_there]
+
+    def with_loading(each: list[float], loading: list[float], first: list[float]) -> Numbers:
+        one = np.array(each)
+        requests = np.maximum([each.requests for each in groups], 1.0)[group]
+        again = np.array([each.begun_share for each in groups])[group]
+        return columns(one + np.array(first) / requests, one + again * np.array(loading))
+
+    share = size / max(cache_bytes, 1)
+    present = np.array([each.present_share for each in groups])[group]
+    index, needed = columns(group), columns(share, share * present)
     return _Columns(
         group=index,
-        offer=np.array(offer_at, np.int64),
-        is_kept=np.array(kept),
-        accuracy=np.array(accuracies),
-        energy_j=np.array(joules),
-        money=np.array(dollars),
-        memory=coo_array((np.array(sizes), (phase, np.arange(len(index)))), shape=(phases, len(index))),
+        offer=columns(np.concatenate([np.arange(count) for count in counts])),
+        is_kept=columns(size > 0, np.zeros(len(offers), bool)),
+        accuracy=columns(np.array([offer.option.variant.accuracy for offer in offers])),
+        energy_j=with_loading(
+            [cost.energy_j for cost in costs], [cost.load_energy_j for cost in costs], [o.load[0] for o in offers]
+        ),
+        money=with_loading(
+            [cost.money for cost in costs], [cost.load_money for cost in costs], [o.load[1] for o in offers]
+        ),
+        memory=coo_array((needed, (phase[index], np.arange(len(index)))), shape=(1 + int(phase.max()), len(index))),
         is_tight=is_tight,
     )
 
@@ -159,9 +167,9 @@ def _group_rows(group: NDArray[np.int64], count: int) -> coo_array:
 
 
 def _shares(groups: Sequence[RequestGroup], columns: _Columns, found: Numbers) -> list[Shares]:
-    shares = [np.zeros(len(group.offers)) for group in groups]
-    kept = np.zeros(len(groups))
-    for at, offer, is_kept, part in zip(columns.group, columns.offer, columns.is_kept, found, strict=True):
-        shares[at][offer] += part
-        kept[at] += part if is_kept and device_bytes(groups[at].offers[offer].option) else 0.0
-    return [Shares(offers=each, kept=float(part)) for each, part in zip(shares, kept, strict=True)]
+    counts = [len(group.offers) for group in groups]
+    begins = np.cumsum([0, *counts])
+    shares = np.asarray(np.bincount(begins[columns.group] + columns.offer, found), np.float64)
+    kept = np.bincount(columns.group, np.where(columns.is_kept, found, 0.0))
+    of_groups = np.split(shares, begins[1:-1])
+    return [Shares(offers=each, kept=float(part)) for each, part in zip(of_groups, kept, strict=True)]

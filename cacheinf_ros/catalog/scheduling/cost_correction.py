@@ -40,17 +40,24 @@ class _Ratio:
 
 @dataclass(slots=True)
 class CostCorrection:
-    """Corrects the costs of one robot's models, each by its own ratio: a cache's savings depend on the network."""
+    """Corrects the costs of one robot's models, each by its own ratio: a cache's savings depend on the network.
 
+    Attributes:
+        observations: the number of observations so far; costs change with nothing else.
+    """
+
+    observations: int = 0
     _executing: dict[tuple[str, Place], _Ratio] = field(default_factory=dict)
     _loading: dict[str, _Ratio] = field(default_factory=dict)
 
     def executed(self, model: str, option: Option, took_j: float) -> None:
         """Learn the energy that a request took, without loading."""
+        self.observations += 1
         self._executing.setdefault((model, option.place), _Ratio()).observe(option.cost.energy_j, took_j)
 
     def loaded(self, model: str, option: Option, took_j: float) -> None:
         """Learn the energy that loading took."""
+        self.observations += 1
         self._loading.setdefault(model, _Ratio()).observe(option.cost.load_energy_j, took_j)
 
     def cost(self, model: str, option: Option) -> Cost:

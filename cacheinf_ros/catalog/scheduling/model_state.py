@@ -12,7 +12,7 @@ from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.scheduling.load_price import priced
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident
-from cacheinf_ros.catalog.scheduling.offer import Offer
+from cacheinf_ros.catalog.scheduling.offer import Offer, Offers
 from cacheinf_ros.catalog.variant import Place
 
 _PRIOR = 5.0  # the demanded rate counts for so many requests
@@ -41,6 +41,10 @@ class ModelState:
     requests: int = 0
     begun: int = 0
     _left_out_s: dict[tuple[str, Place], float] = field(default_factory=dict)  # by variant and place: until when
+    _on_device: tuple[Option, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._on_device = tuple(option for option in self.options if option.place is Place.DEVICE)
 
     def asked(self, *, after: str) -> None:
         """Count a request for this model, given the model of the request before."""
@@ -58,8 +62,10 @@ class ModelState:
 
     def reachable(self, connected: bool, now_s: float) -> Sequence[Option]:
         """Return the options that can be reached with or without the cloud, but for those that are left out then."""
-        near = (option for option in self.options if connected or option.place is Place.DEVICE)
-        return [option for option in near if self._left_out_until(option) <= now_s]
+        near = self.options if connected else self._on_device
+        if not self._left_out_s:
+            return near
+        return tuple(option for option in near if self._left_out_until(option) <= now_s)
 
     def leave_out(self, option: Option, until_s: float) -> None:
         """Leave an option out until a time, as it cannot be loaded."""
@@ -98,6 +104,25 @@ class Situation:
     begun_s: float
     ends_s: float
     price: float = 1.0
+    _offers: dict[tuple[str, bool, int], Offers] = field(default_factory=dict)
+    _as_of: tuple[float, int] = (1.0, 0)  # the price and the observations of the offers
+
+    def offers(self, model: ModelState, current: Option | None, now_s: float, *, connected: bool) -> Offers:
+        """Return the options that can be reached, with their present costs, given the one that is loaded, if any.
+
+        They are made anew only where something has changed: most requests come under the same conditions.
+        """
+        as_of = self.price, self.correction.observations
+        if as_of != self._as_of:
+            self._as_of = as_of
+            self._offers.clear()
+        options = model.reachable(connected, now_s)
+        key = model.name, connected, id(current)  # what is loaded is one of the model's options, which stay
+        known = self._offers.get(key)
+        if known is None or known.options is not options:
+            made = [self.offer(model.name, option, current) for option in options]
+            known = self._offers[key] = Offers.of(options, made)
+        return known
 
     def offer(self, model: str, option: Option, current: Option | None) -> Offer:
         """Return the option with its present costs, given the option that is loaded, if any."""
@@ -134,13 +159,8 @@ class Question:
         """The time since the variant was loaded, Δt_n of algorithm 1; infinity without one in the cache."""
         return self.now_s - self.resident.loaded_s if self.resident else math.inf
 
-    @property
-    def options(self) -> Sequence[Option]:
-        """The options that can be reached."""
-        return self.model.reachable(self.connected, self.now_s)
-
-    def payable(self) -> list[Offer]:
+    def payable(self) -> Sequence[Offer]:
         """Return offers of the options that can be reached and that the rest of the budget pays for."""
-        current, account = self.current, self.situation.account
-        offers = (self.situation.offer(self.model.name, o, current) for o in self.options)
-        return [offer for offer in offers if offer.is_paid_by(account)]
+        situation = self.situation
+        offers = situation.offers(self.model, self.current, self.now_s, connected=self.connected)
+        return offers.paid_by(situation.account)

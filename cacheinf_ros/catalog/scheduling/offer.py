@@ -35,7 +35,36 @@ class Offer:
         return account.covers(self.cost.energy_j + self.load[0], self.cost.money + self.load[1])
 
 
-def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -> list[Offer]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Offers:
+    """The offers of one model, which stay the same until its options or their costs change.
+
+    Attributes:
+        options: the options that are offered.
+        each: an offer for each option, in their order.
+        most_j, most_money: what the dearest offers take, with loading: an account that covers both pays for all.
+    """
+
+    options: Sequence[Option]
+    each: Sequence[Offer]
+    most_j: float
+    most_money: float
+
+    @classmethod
+    def of(cls, options: Sequence[Option], each: Sequence[Offer]) -> Offers:
+        """Return these offers of these options."""
+        most_j = max((offer.cost.energy_j + offer.load[0] for offer in each), default=0.0)
+        most_money = max((offer.cost.money + offer.load[1] for offer in each), default=0.0)
+        return cls(options=options, each=each, most_j=most_j, most_money=most_money)
+
+    def paid_by(self, account: Account) -> Sequence[Offer]:
+        """Return the offers that the account pays for, loading and one request."""
+        if account.covers(self.most_j, self.most_money):
+            return self.each
+        return [offer for offer in self.each if offer.is_paid_by(account)]
+
+
+def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -> Sequence[Offer]:
     """Return the offers that answer before the next request is expected (equation 5); where none does, the fastest.
 
     On a miss the request waits for loading too, so that only variants that load fast enough are possible (algorithm 1,
@@ -47,13 +76,12 @@ def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -
         rate_hz: rate of requests.
         is_miss: whether the cache holds nothing that can serve.
     """
-
-    def takes_ms(offer: Offer) -> float:
-        cost = offer.option.cost
-        return cost.latency_ms + (cost.load_ms if is_miss else 0.0)
-
-    slowest_ms = max(1e3 / rate_hz, min(map(takes_ms, offers)))
-    return [offer for offer in offers if takes_ms(offer) <= slowest_ms]
+    costs = [offer.option.cost for offer in offers]
+    takes_ms = [cost.latency_ms + cost.load_ms for cost in costs] if is_miss else [cost.latency_ms for cost in costs]
+    slowest_ms = max(1e3 / rate_hz, min(takes_ms))
+    if max(takes_ms) <= slowest_ms:
+        return offers
+    return [offer for offer, each_ms in zip(offers, takes_ms, strict=True) if each_ms <= slowest_ms]
 
 
 def most_accurate(fitting: Iterator[Offer]) -> Iterator[Offer]:

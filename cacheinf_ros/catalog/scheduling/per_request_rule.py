@@ -70,6 +70,7 @@ class _Limits:
         remaining: what is left of the budget.
         time_s, frequency_hz, squares_hz2: see :func:`per_request`.
         since_load_s: time since the model was last loaded; infinity where it is not in the cache.
+        undamped: what a request may take of each where nothing is to be loaded.
     """
 
     remaining: tuple[float, float]
@@ -77,6 +78,7 @@ class _Limits:
     frequency_hz: float
     squares_hz2: tuple[float, float]
     since_load_s: float
+    undamped: tuple[float, float]
 
     @property
     def requests(self) -> float:
@@ -85,18 +87,20 @@ class _Limits:
 
     def allow(self, option: Option, load: tuple[float, float]) -> tuple[float, float]:
         """Return the (J, dollars) that the option may take, given what loading takes (lines 24 to 30)."""
-        energy_j, money = (
-            per_request(
-                self.remaining[i],
-                time_s=self.time_s,
-                frequency_hz=self.frequency_hz,
-                squares_hz2=self.squares_hz2[i],
-                load=load[i],
-                since_load_s=self.since_load_s,
-            )
-            for i in (0, 1)
-        )
+        load_j, load_money = load
+        energy_j = self._damped(0, load_j) if load_j > 0 else self.undamped[0]
+        money = self._damped(1, load_money) if load_money > 0 else self.undamped[1]
         return split_between(energy_j, money, option.device_share) if option.place is Place.SPLIT else (energy_j, money)
+
+    def _damped(self, i: int, load: float) -> float:
+        return per_request(
+            self.remaining[i],
+            time_s=self.time_s,
+            frequency_hz=self.frequency_hz,
+            squares_hz2=self.squares_hz2[i],
+            load=load,
+            since_load_s=self.since_load_s,
+        )
 
 
 def _limits(question: Question) -> _Limits:
@@ -106,11 +110,19 @@ def _limits(question: Question) -> _Limits:
         rate_hz += hz
         energy_hz2 += hz * hz if model.uses_energy or model is question.model else 0.0
         money_hz2 += hz * hz if model.uses_money or model is question.model else 0.0
-    situation = question.situation
+    account, frequency_hz = question.situation.account, question.model.frequency.hz(question.now_s)
+    left_s = question.situation.ends_s - question.now_s
+    time_s = max(left_s, 1.0 / rate_hz)  # for one more request at the end and after it
+    remaining, squares_hz2 = (account.energy_j, account.money), (energy_hz2, money_hz2)
+    undamped_j, undamped_money = (
+        per_request(left, time_s=time_s, frequency_hz=frequency_hz, squares_hz2=squares)
+        for left, squares in zip(remaining, squares_hz2, strict=True)
+    )
     return _Limits(
-        remaining=(situation.account.energy_j, situation.account.money),
-        time_s=max(situation.ends_s - question.now_s, 1.0 / rate_hz),  # for one more request at the end and after it
-        frequency_hz=question.model.frequency.hz(question.now_s),
-        squares_hz2=(energy_hz2, money_hz2),
+        remaining=remaining,
+        time_s=time_s,
+        frequency_hz=frequency_hz,
+        squares_hz2=squares_hz2,
         since_load_s=question.since_load_s,
+        undamped=(undamped_j, undamped_money),
     )

@@ -18,7 +18,6 @@ from cacheinf_ros.catalog.scheduling.allocation import RequestGroup, allocate
 from cacheinf_ros.catalog.scheduling.decision import Option, Why
 from cacheinf_ros.catalog.scheduling.model_state import ModelState, Question, Situation
 from cacheinf_ros.catalog.scheduling.offer import in_time, takes
-from cacheinf_ros.catalog.variant import Place
 
 _PLANS = 200  # plans are made in the budget's time, at least
 _EARLY = 0.1  # age of a plan, of the time since the budget began: expectations change most at first
@@ -30,7 +29,7 @@ _UNSEEN = 0.03  # prior of the connection: this share of the budget's time count
 _MOST = 0.99  # upper bound of the share of coming requests with, and without, a connection
 _CAUTION = 1.0  # standard deviations added to the share without a connection
 
-_Key = tuple[str, Place]
+_Shares = Mapping[int, float]  # by the id of an option: the scheduler's models keep theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +39,13 @@ class _Plan:
     Attributes:
         made_s: when the plan was made.
         ends_s: when an option that was left out may be chosen again; the plan knows nothing of it.
-        shares: share of the requests that each variant, by name and place, serves.
+        shares: share of the requests that each option serves.
         kept: models for which device memory is kept, by whether the cloud is reached.
     """
 
     made_s: float
     ends_s: float
-    shares: Mapping[tuple[str, bool], Mapping[_Key, float]]
+    shares: Mapping[tuple[str, bool], _Shares]
     kept: Mapping[bool, frozenset[str]]
 
 
@@ -81,10 +80,10 @@ class PlannedRule:
         model, situation, current = question.model, question.situation, question.current
         offers = in_time(payable, model.needed_hz(question.now_s), is_miss=current is None)
         shares = self._planned(situation, question.now_s).shares[model.name, question.connected]
-        if current is not None and shares.get(_key(current), 0.0) > _STAYS and any(o.option is current for o in offers):
+        if current is not None and shares.get(id(current), 0.0) > _STAYS and any(o.option is current for o in offers):
             return current, Why.FITS
-        best = max(offers, key=lambda offer: shares.get(_key(offer.option), 0.0))
-        if shares.get(_key(best.option), 0.0) > 0.0:
+        best = max(offers, key=lambda offer: shares.get(id(offer.option), 0.0))
+        if shares.get(id(best.option), 0.0) > 0.0:
             return best.option, Why.FITS
         requests = _requests(situation, model, question.now_s)
         return min(offers, key=lambda o: takes(o, requests, situation.account, current)).option, Why.CHEAPEST
@@ -105,12 +104,17 @@ class PlannedRule:
             for model in situation.models.values()
             if model.reachable(connected, now_s)
         ]
-        groups = [self._group(situation, model, connected, now_s) for model, connected in cases]
+        requests = {name: _requests(situation, model, now_s) for name, model in situation.models.items()}
+        away = self._away(situation, now_s)
+        groups = [
+            _group(situation, model, connected, now_s, requests, 1 - away if connected else away)
+            for model, connected in cases
+        ]
         found = allocate(groups, situation.account, situation.loaded.capacity)
         shares, kept = {}, {True: set[str](), False: set[str]()}
         for (model, connected), group, each in zip(cases, groups, found, strict=True):
-            parts = zip(group.offers, each.offers, strict=True)
-            shares[model.name, connected] = {_key(offer.option): float(part) for offer, part in parts}
+            parts = zip(group.offers, each.offers.tolist(), strict=True)
+            shares[model.name, connected] = {id(offer.option): part for offer, part in parts}
             if each.kept > _KEPT:
                 kept[connected].add(model.name)
         return _Plan(
@@ -118,20 +122,6 @@ class PlannedRule:
             ends_s=min(model.next_return_s(now_s) for model in situation.models.values()),
             shares=shares,
             kept={phase: frozenset(names) for phase, names in kept.items()},
-        )
-
-    def _group(self, situation: Situation, model: ModelState, connected: bool, now_s: float) -> RequestGroup:
-        resident = situation.loaded.get(model.name)
-        current = resident.option if resident else None
-        offers = [situation.offer(model.name, option, current) for option in model.reachable(connected, now_s)]
-        payable = [offer for offer in offers if offer.is_paid_by(situation.account)]
-        requests, away = _requests(situation, model, now_s), self._away(situation, now_s)
-        return RequestGroup(
-            requests=requests * (1 - away if connected else away),
-            offers=in_time(payable or offers, model.needed_hz(now_s)),
-            phase=int(connected),
-            begun_share=model.begun_share,
-            present_share=requests / sum(_requests(situation, each, now_s) for each in situation.models.values()),
         )
 
     def _away(self, situation: Situation, now_s: float) -> float:
@@ -152,8 +142,30 @@ class PlannedRule:
         return min(max(away + caution, 1 - _MOST), _MOST)
 
 
-def _key(option: Option) -> _Key:
-    return option.variant.name, option.place
+def _group(
+    situation: Situation,
+    model: ModelState,
+    connected: bool,
+    now_s: float,
+    requests: Mapping[str, float],
+    share: float,
+) -> RequestGroup:
+    """Return the coming requests for a model with or without a connection.
+
+    Args:
+        requests: the expected requests for each model, with and without.
+        share: the share of them that come so.
+    """
+    resident = situation.loaded.get(model.name)
+    offers = situation.offers(model, resident.option if resident else None, now_s, connected=connected)
+    payable = offers.paid_by(situation.account)
+    return RequestGroup(
+        requests=requests[model.name] * share,
+        offers=in_time(payable or offers.each, model.needed_hz(now_s)),
+        phase=int(connected),
+        begun_share=model.begun_share,
+        present_share=requests[model.name] / sum(requests.values()),
+    )
 
 
 def _requests(situation: Situation, model: ModelState, now_s: float) -> float:

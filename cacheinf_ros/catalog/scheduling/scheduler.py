@@ -148,6 +148,17 @@ class Scheduler:
             self._loaded.remove(model)
         self._rule.expect_change()
 
+    def lost(self, model: str) -> None:
+        """Count what a model has in the cloud as loaded no more: the server has given it up.
+
+        Raises:
+            CatalogError: the model is unknown.
+        """
+        self._known(model)
+        resident = self._loaded.get(model)
+        if resident is not None and resident.option.place is Place.CLOUD:
+            self._loaded.remove(model)
+
     def share(self, model: str, parts: Sequence[SharedPart]) -> tuple[str, ...]:
         """Set the parts that loaded variants have in common, whose memory counts once.
 

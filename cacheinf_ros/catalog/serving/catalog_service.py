@@ -262,15 +262,17 @@ class CatalogService(Generic[T]):
                     self._device.drop(other)
         if failure:
             self._device.drop(model)
-            self._leave_out(model, option, failure.reason, self._left_out.pause_s(model, option, _PAUSE_S))
+            self._leave_out(model, option, failure.reason, _PAUSE_S)
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded: {failure.reason}")
         if was_loaded:
             self._left_out.is_usable(model, option)
+        if option.place is Place.SPLIT and self._cloud is not None:
+            self._cloud.release(model)  # on a full server, the place is needed for sharing frames
         return was_loaded
 
-    def _leave_out(self, model: str, option: Option, why: str, pause_s: float) -> None:
+    def _leave_out(self, model: str, option: Option, why: str, pause_s: float, *, grows: bool = True) -> None:
+        pause_s = self._left_out.leave_out(model, option, why, pause_s, grows=grows)
         self._scheduler.failed(model, option, time.monotonic() + pause_s)
-        self._left_out.tell(model, option, why, pause_s)
 
     def _ask(self, model: str, option: Option, view: View, why: str, *, is_new: bool) -> T | None:
         """Ask the server and pay for it, as far as is known where it gives no answer; returns None then.
@@ -283,8 +285,10 @@ class CatalogService(Generic[T]):
         found = self._cloud.ask(model, option.variant.name, view, why, is_new=is_new)
         spent = Spent(transmit_ms=found.link_ms)
         self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), self._price * found.money)
+        if found.replaces and found.answer is None:
+            self._scheduler.lost(model)
         if found.pause_s:
-            self._leave_out(model, option, found.why, found.pause_s)
+            self._leave_out(model, option, found.why, found.pause_s, grows=not found.is_full)
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded by the server: {found.why}")
         if found.answer is not None:
             self._left_out.is_usable(model, option)

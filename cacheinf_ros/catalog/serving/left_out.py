@@ -3,12 +3,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cacheinf_ros.catalog.scheduling import Option
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.variant import Place
 
 _NOTE, _NOTHING = "not_loaded", "n/a"
 _LONGEST_S = 3600.0
+_Key = tuple[str, Place]  # of an option: its variant's name, and where it runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    """An option that could not be loaded.
+
+    Attributes:
+        why: the reason.
+        pause_s: for how many seconds it was left out last.
+    """
+
+    why: str
+    pause_s: float
 
 
 class LeftOut:
@@ -17,42 +33,44 @@ class LeftOut:
     def __init__(self, announcer: Announcer) -> None:
         """Prepare; nothing is reported yet."""
         self._announcer = announcer
-        self._reasons: dict[str, dict[tuple[str, Place], str]] = {}  # by model, then by variant and place
-        self._pauses_s: dict[tuple[str, str, Place], float] = {}
+        self._failed: dict[str, dict[_Key, _Failed]] = {}  # by model, those that were not loaded since
 
-    def pause_s(self, model: str, option: Option, least_s: float) -> float:
-        """Return for how many seconds an option is to be left out: each time twice as long, up to an hour."""
-        key = model, *_key(option)
-        self._pauses_s[key] = min(2 * self._pauses_s.get(key, least_s / 2), max(least_s, _LONGEST_S))
-        return self._pauses_s[key]
+    def leave_out(self, model: str, option: Option, why: str, pause_s: float, *, grows: bool = True) -> float:
+        """Report that an option is left out; returns for how many seconds: each time twice as long, up to an hour.
 
-    def tell(self, model: str, option: Option, why: str, pause_s: float) -> None:
-        """Report that an option is left out for some seconds, and why."""
-        reasons = self._reasons.setdefault(model, {})
-        is_new = reasons.get(_key(option)) != why
-        reasons[_key(option)] = why
+        Args:
+            why: why it could not be loaded.
+            pause_s: for how many seconds it is left out at first.
+            grows: whether it is left out for longer each time.
+        """
+        before = self._of(model).get(_key(option))
+        if before is not None and grows:
+            pause_s = min(2 * before.pause_s, max(pause_s, _LONGEST_S))
+        self._of(model)[_key(option)] = _Failed(why=why, pause_s=pause_s)
         self._note(model)
-        if is_new:
-            self._announcer.say(
-                f"{model}: {_name(_key(option))} is left out, tried again after {pause_s:g} s, then more seldom: {why}"
-            )
+        if before is None or before.why != why:
+            again = f"tried again after {pause_s:g} s{', then more seldom' if grows else ''}"
+            self._announcer.say(f"{model}: {_name(_key(option))} is left out, {again}: {why}")
+        return pause_s
 
     def is_usable(self, model: str, option: Option) -> None:
         """Take note that an option was loaded."""
-        self._pauses_s.pop((model, *_key(option)), None)
-        if self._reasons.get(model, {}).pop(_key(option), None) is not None:
+        if self._of(model).pop(_key(option), None) is not None:
             self._announcer.say(f"{model}: {_name(_key(option))} is used again")
             self._note(model)
 
+    def _of(self, model: str) -> dict[_Key, _Failed]:
+        return self._failed.setdefault(model, {})
+
     def _note(self, model: str) -> None:
-        reasons = "; ".join(f"{_name(key)}: {why}" for key, why in self._reasons[model].items())
+        reasons = "; ".join(f"{_name(key)}: {failed.why}" for key, failed in self._of(model).items())
         self._announcer.of(model).note(_NOTE, reasons or _NOTHING)
 
 
-def _key(option: Option) -> tuple[str, Place]:
+def _key(option: Option) -> _Key:
     return option.variant.name, option.place
 
 
-def _name(key: tuple[str, Place]) -> str:
+def _name(key: _Key) -> str:
     variant, place = key
     return f"{variant} ({place.value})"

@@ -75,8 +75,20 @@ class SplitModels:
                 not prepares or Identity.of(model).network == asked.network
             ):  # the hash may belong to another of the cards
                 return model
+        raise self._unknown(asked)
+
+    def check(self, asked: Identity) -> None:
+        """Check that there may be a model with this hash, without loading it.
+
+        Raises:
+            MessageError: there is no such model.
+        """
+        if asked.network != self._own_network and asked.network not in self._variants:
+            raise self._unknown(asked)
+
+    def _unknown(self, asked: Identity) -> MessageError:
         also = f" and has catalogs of {', '.join(self._names)}" if self._names else ""
-        raise MessageError(
+        return MessageError(
             f"the server runs {self._own.name!r}{also}, the robot {asked.model!r} with another graph, weights or card: "
             "start both with the same model, weights and input size, or the same catalogs"
         )

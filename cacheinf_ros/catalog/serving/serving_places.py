@@ -24,6 +24,8 @@ class CloudAnswer(Generic[T]):
         link_ms: time on the link, both ways.
         why: why there is no answer.
         pause_s: for how many seconds the variant had better not be asked for on the server, while others may be.
+        is_full: whether the server only has no place: it had better be asked again after the same time.
+        replaces: whether the server has given up for it what it had loaded for the model.
     """
 
     answer: T | None
@@ -31,6 +33,8 @@ class CloudAnswer(Generic[T]):
     link_ms: float = 0.0
     why: str = ""
     pause_s: float = 0.0
+    is_full: bool = False
+    replaces: bool = False
 
 
 class Cloud(Protocol[T]):
@@ -46,6 +50,10 @@ class Cloud(Protocol[T]):
 
     def probe(self, model: str, view: View) -> float:
         """Probe a lost server without waiting, if it is time to; returns dollars to be paid."""
+        ...
+
+    def release(self, model: str) -> None:
+        """Give up the places that the model has at the server for whole frames, as its frames are split now."""
         ...
 
 

@@ -25,7 +25,7 @@ from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_trai
 from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import digest, replacing
+from cacheinf_ros.disk_cache import Sha256, digest, replacing
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
@@ -33,7 +33,6 @@ FOLDER = "specialise"
 _FILE, _ANSWERS = "specialise.yaml", "answers.safetensors"
 _Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 _Milliseconds = Annotated[FiniteFloat, Field(gt=0)]
-_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Tensor = Annotated[str, Field(min_length=1)]
 
 
@@ -50,7 +49,7 @@ class TrunkEntry(Config):
     tensor: _Tensor
     ms: _Milliseconds
     memory_bytes: int = Field(ge=0)
-    sha256: _Sha256
+    sha256: Sha256
 
 
 class UsefulTrunk(Config):
@@ -106,7 +105,7 @@ class SpecialiseFile(Config):
     samples: int = Field(ge=1)
     data: str
     variant_ms: dict[str, _Milliseconds] = Field(min_length=1)
-    answers: _Sha256
+    answers: Sha256
     trunks: tuple[TrunkEntry, ...] = Field(min_length=1)
     pairs: tuple[PairEntry, ...] = Field(min_length=1)
     dropped: tuple[str, ...] = ()

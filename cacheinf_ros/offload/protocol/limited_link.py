@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.pipeline import guarded
+from cacheinf_ros.pipeline import guarded, owned
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01
@@ -112,7 +112,7 @@ class LimitedLink:
         self._bytes = 0  # bytes in the queue
         self._waiting: queue.SimpleQueue[tuple[float, int, Callable[[], None]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._deliver, name="limited link", daemon=True)
+        self._thread = threading.Thread(target=owned(self._deliver), name="limited link", daemon=True)
         self._thread.start()
 
     def send(self, size: int, deliver: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
@@ -26,6 +27,8 @@ from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, 
 
 NOT_YET = "no server has answered yet"
 REFUSES = "the server refuses"
+NO_PLACE = "the server has no place left: raise its server.max_robots"
+"""Why a server refuses a robot that it would serve if another one left."""
 _QUIET_S = 1.0  # the silence after which the server is greeted again; it answers if it is still the same
 _SILENT_S = 3.0  # the silence, or two deadlines where that is longer, after which the server counts as dead
 
@@ -59,10 +62,7 @@ class RobotSession:
         self._lock = threading.RLock()
         self._hello = Hello(
             protocol=PROTOCOL,
-            model=identity.model,
-            network=identity.network,
-            dropped=identity.dropped,
-            levels=identity.levels,
+            **stated(identity),
             work=work,
             wire_type=config.wire_dtype.value,
             compress=config.wire_compress,
@@ -224,3 +224,8 @@ class RobotSession:
         self._epoch += 1
         self._next_hello = time.monotonic() + self._config.probe_s
         self._ended(reason)
+
+
+def stated(identity: Identity) -> dict[str, Any]:
+    """Return what a greeting says of a model, by field."""
+    return {name: getattr(identity, name) for name in ("model", "network", "dropped", "levels")}

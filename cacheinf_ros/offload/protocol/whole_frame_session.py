@@ -13,7 +13,7 @@ from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ti
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
 from cacheinf_ros.offload.protocol.newest import NewestContent
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send, text_of
-from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession
+from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession, stated
 
 _NS_PER_S = 1e9
 _BESIDE_OUTPUTS = 2**22  # bytes of classes, boxes and their shapes in a result
@@ -54,6 +54,16 @@ class WholeFrameSession(RobotSession):
                 self._renewed_at, self._renewed_of = failures, self._welcome.instance
                 self._fail(self._frames.complaint)
         super().poll()
+
+    def change(self, identity: Identity) -> None:
+        """Have another model computed from now on, in the place that the session has at the server.
+
+        The server gives up the model before, and then loads this one, so that none is computed for a while.
+        """
+        with self._lock:
+            self._hello = self._hello.model_copy(update=stated(identity))
+            self._fail(NOT_YET)
+            self._next_hello, self._refusals = 0.0, 0
 
     @property
     def complaint(self) -> str:

@@ -15,7 +15,7 @@ from cacheinf_ros.offload.planning.stored_plans import kept_table, load_or_solve
 from cacheinf_ros.offload.planning.workload import Workload
 from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
 from cacheinf_ros.offload.searching.search_messages import most_table_bytes, question_bytes, table_of
-from cacheinf_ros.pipeline import guarded
+from cacheinf_ros.pipeline import guarded, owned
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class ScheduleFinder:
         """Search in this process, and log once that the server does not."""
         self.request = None
         _log.warning("%sschedules are searched for here, for the server does not: %s", self._prefix, reason)
-        threading.Thread(target=self._solve, args=(reason,), daemon=True).start()
+        threading.Thread(target=owned(lambda: self._solve(reason)), daemon=True).start()
 
     def _solve(self, reason: str) -> None:
         here = f"here, for the server does not: {reason}"

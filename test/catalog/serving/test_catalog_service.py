@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,18 +143,27 @@ class Server:
     def __init__(self, *variants: str) -> None:
         self.variants = variants
         self.asked: list[str] = []
+        self.is_new: list[bool] = []
+        self.is_full = self.given_up = False
 
     def is_up(self, model: str) -> bool:
         return True
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[FrameResult]:
         self.asked.append(variant)
+        self.is_new.append(is_new)
+        if self.given_up:
+            return CloudAnswer(answer=None, money=0.0, why="it did not answer in time", replaces=True)
         if variant not in self.variants:
-            return CloudAnswer(answer=None, money=0.0, why="the server refuses: it has no such variant", pause_s=30.0)
+            why = "the server refuses: it has no such variant"
+            return CloudAnswer(answer=None, money=0.0, why=why, pause_s=30.0, is_full=self.is_full)
         return CloudAnswer(answer=FrameResult.failed(model, Mode.EXACT, "", where=f"server: {variant}"), money=0.0)
 
     def probe(self, model: str, view: View) -> float:
         return 0.0
+
+    def release(self, model: str) -> None:
+        raise AssertionError("nothing is split here")
 
 
 def test_a_variant_that_the_server_refuses_leaves_requests_to_what_it_has(tmp_path: Path) -> None:
@@ -165,6 +175,46 @@ def test_a_variant_that_the_server_refuses_leaves_requests_to_what_it_has(tmp_pa
         robot.service.improve()
     assert server.asked == ["original", "8bit", "8bit", "8bit"]
     assert robot.notes["door: not_loaded"] == "original (cloud): the server refuses: it has no such variant"
+
+
+def test_a_variant_that_the_server_refuses_is_tried_ever_more_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log had always said so; where the server only lacks a place, it is asked as often as at first."""
+    clock = SimpleNamespace(monotonic=lambda: now_s, perf_counter=time.perf_counter)
+    monkeypatch.setattr("cacheinf_ros.catalog.serving.catalog_service.time", clock)
+    for is_full, tries_s in (
+        (False, [0.0, 30.0, 90.0, 210.0]),
+        (True, [0.0, 30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0]),
+    ):
+        now_s, server = 0.0, Server("8bit")
+        server.is_full = is_full
+        robot = Robot([made_catalog(tmp_path / str(is_full), "door", CLOUD)], server, use_server=True)
+        tried = []
+        for now_s in np.arange(0.0, 240.0, 10.0).tolist():
+            server.asked.clear()
+            robot.serve("door")
+            with suppress(CacheinfError):
+                robot.service.improve()
+            tried += [now_s] * server.asked.count("original")
+        assert tried == tries_s
+        (told,) = [line for line in robot.lines if "is left out" in line]
+        assert ("more seldom" in told) != is_full
+
+
+def test_what_the_server_has_given_up_is_loaded_anew(tmp_path: Path) -> None:
+    """A full server gives up a variant for another one, whose answer does not come in time."""
+    server = Server("8bit")
+    robot = Robot([made_catalog(tmp_path / "door", "door", CLOUD)], server, use_server=True)
+    robot.serve("door")
+    assert server.is_new == [True, True] and server.asked == ["original", "8bit"]
+    robot.serve("door")
+    assert server.is_new[2:] == [False]
+    server.given_up = True
+    assert robot.serve("door").error.startswith("refused: no variant runs on this device")
+    server.given_up = False
+    robot.serve("door")
+    assert server.asked[-1] == "8bit" and server.is_new[-1], "it is a miss"
 
 
 def test_memory_holds_when_models_that_share_are_asked_at_different_rates(tmp_path: Path) -> None:

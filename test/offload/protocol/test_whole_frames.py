@@ -37,6 +37,7 @@ class Both(ServerBeside):
     def __init__(self, compute: Callable[[bytes], bytes], faults: Faults) -> None:
         self._compute, self.faults = compute, faults
         self.complaints: list[str] = []
+        self.made: list[str] = []  # networks
         self.robot = WholeFrameSession("robot", IDENTITY, CONFIG, self._to_server)
         self.start_server()
 
@@ -52,6 +53,9 @@ class Both(ServerBeside):
 
     def _worker(self, asked: Identity, work: Work) -> WholeFrameWorker:
         assert work is Work.FRAMES
+        self.made.append(asked.network)
+        if asked.network == "5678":
+            return WholeFrameWorker(bytes.upper)
         if asked.network != IDENTITY.network:
             raise MessageError("start both with the same model")
         return WholeFrameWorker(lambda content: self._compute(content))
@@ -75,6 +79,18 @@ def test_frames_are_answered_whatever_their_size() -> None:
             content = bytes(range(256)) * (size // 256) + bytes(size % 256)
             assert sessions.ask(content) == content[::-1]
         assert not sessions.robot.complaint
+
+
+def test_a_session_changes_its_model_in_the_place_that_it_has() -> None:
+    other = Identity(model="other", network="5678")
+    with both() as sessions:
+        sessions.connect()
+        assert sessions.ask(b"12") == b"21"
+        sessions.robot.change(other)
+        assert sessions.robot.complaint and sessions.ask(b"12") is None, "nothing computes meanwhile"
+        sessions.connect()
+        assert sessions.ask(b"ab") == b"AB"
+        assert sessions.made == [IDENTITY.network, other.network] and sessions.server.is_open
 
 
 def test_a_late_answer_costs_one_deadline_and_a_probe_brings_the_server_back() -> None:
