@@ -20,6 +20,7 @@ from rclpy.utilities import remove_ros_args
 
 from cacheinf_ros.cache_map import LARGEST_SIDE
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import CacheMap
@@ -161,7 +162,7 @@ def _prepared(paired: Paired[_Matched]) -> Prepared:
     matched = paired.frame
     if matched.image is None:
         raise Told(matched.error)
-    return prepare(matched.image, paired.path, matched.matching_ms)
+    return prepare(matched.image, paired, matched.matching_ms)
 
 
 def main() -> int:
@@ -178,8 +179,13 @@ def main() -> int:
 def _node_for_each(topics: Sequence[str]) -> list[CachedInferenceNode]:
     models = ModelPool()
     return [
-        CachedInferenceNode(
-            models=models, namespace=namespace, parameter_overrides=[Parameter("image_topic", value=topic)]
-        )
-        for topic, namespace in zip(topics, camera_namespaces(topics), strict=True)
+        _node_for(topic, namespace, models) for topic, namespace in zip(topics, camera_namespaces(topics), strict=True)
     ]
+
+
+def _node_for(topic: str, namespace: str, models: ModelPool) -> CachedInferenceNode:
+    image_topic = Parameter("image_topic", value=topic)
+    try:
+        return CachedInferenceNode(models=models, namespace=namespace, parameter_overrides=[image_topic])
+    except ConfigError as error:
+        raise ConfigError(f"the node for {topic}: {error}") from error

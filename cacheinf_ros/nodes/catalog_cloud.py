@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cacheinf_ros.catalog import CatalogFolder
 from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, identity_of_variant, whole_frames_prefix
@@ -12,10 +12,10 @@ from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.serving_places import CloudAnswer
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.results import without_outputs
+from cacheinf_ros.nodes.results import without_large_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
-from cacheinf_ros.offload import REFUSES, OffloadConfig
+from cacheinf_ros.offload import NO_PLACE, REFUSES, OffloadConfig
 from cacheinf_ros.pipeline.node_configs import ResultConfig
 
 _LINK = "link"  # the stage that is spent on the link, not on the server
@@ -34,11 +34,38 @@ class _Session:
         return self.frames.complaint.startswith(REFUSES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Tried:
+    """What became of a frame that was sent.
+
+    Attributes:
+        message: the result; None: none came in time.
+        sent_bytes: what was sent.
+        complaint: why there is no result; empty: there is one.
+    """
+
+    message: InferenceResult | None
+    sent_bytes: int
+    complaint: str
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refuses the variant; it may have others."""
+        return self.complaint.startswith(REFUSES)
+
+    @property
+    def finds_no_place(self) -> bool:
+        """Whether the server would serve the variant, but has no place for one more session."""
+        return self.complaint == f"{REFUSES}: {NO_PLACE}"
+
+
 class CatalogCloud:
     """Has frames computed by variants on the server, with one session per model.
 
     A session for another variant replaces it only once that variant has answered; until then it goes on beside it, as
-    the server may take long to load that variant.
+    the server may take long to load that variant. Where the server has no place for both, the session that serves is
+    changed to that variant instead: the server gives up one before it loads the other, and no other robot gets the
+    place.
     """
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
@@ -72,20 +99,23 @@ class CatalogCloud:
         session = self._sessions.get(model)
         if session is None or session.variant != variant:
             session, is_new = self._candidate(model, variant), True
-        frames = session.frames
-        before = frames.bytes_sent
-        message = frames.ask(view.stamp_ns, view.image, more_ms=self._load_deadline_ms if is_new else 0.0)
-        sent = frames.bytes_sent - before
-        complaint = "" if message is not None else frames.complaint or "it did not answer in time"
-        is_kept = self._keep(model, session, has_answered=message is not None)
-        if message is None:
-            pause_s = self._pause_s if session.is_refused or not is_kept else 0.0
-            return CloudAnswer(answer=None, money=self._prices.dollars(0.0, sent), why=complaint, pause_s=pause_s)
+        tried = self._send(session, view, is_new=is_new)
+        is_kept = self._keep(model, session, has_answered=tried.message is not None)
+        replaces = tried.finds_no_place and not is_kept
+        if replaces:
+            again = self._send_in_place(model, variant, view)
+            tried = replace(again, sent_bytes=tried.sent_bytes + again.sent_bytes)
+        if tried.message is None:
+            pause_s = self._pause_s if tried.is_refused or not (is_kept or replaces) else 0.0
+            return CloudAnswer(
+                answer=None, money=self._prices.dollars(0.0, tried.sent_bytes), why=tried.complaint, pause_s=pause_s,
+                is_full=tried.finds_no_place, replaces=replaces,
+            )  # fmt: skip
+        message = tried.message
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
-        money = self._prices.dollars(sum(stages.values()), sent + len(message.data))
-        if len(message.data) > self._node.parameters.get(ResultConfig).max_output_bytes:
-            message = without_outputs(message)
+        money = self._prices.dollars(sum(stages.values()), tried.sent_bytes + len(message.data))
+        message = without_large_outputs(message, self._node.parameters.get(ResultConfig).max_output_bytes)
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 
@@ -95,6 +125,13 @@ class CatalogCloud:
             session.frames.close()
         self._sessions.clear()
         self._candidates.clear()
+
+    def release(self, model: str) -> None:
+        """End the sessions of a model: no place of the server is held for nothing."""
+        for sessions in (self._sessions, self._candidates):
+            session = sessions.pop(model, None)
+            if session is not None:
+                session.frames.close()
 
     def probe(self, model: str, view: View) -> float:
         """Send a frame, without waiting, to a server that was late, if it is time to try it again.
@@ -110,6 +147,31 @@ class CatalogCloud:
         before = frames.bytes_sent
         frames.ask(view.stamp_ns, view.image)
         return self._prices.dollars(0.0, frames.bytes_sent - before)
+
+    def _send(self, session: _Session, view: View, *, is_new: bool) -> _Tried:
+        """Send a frame in a session, and wait for the result."""
+        frames = session.frames
+        before = frames.bytes_sent
+        message = frames.ask(view.stamp_ns, view.image, more_ms=self._load_deadline_ms if is_new else 0.0)
+        complaint = "" if message is not None else frames.complaint or "it did not answer in time"
+        return _Tried(message=message, sent_bytes=frames.bytes_sent - before, complaint=complaint)
+
+    def _send_in_place(self, model: str, variant: str, view: View) -> _Tried:
+        """Change the model's session to another variant, and send a frame; where that is refused, change it back.
+
+        Where there is no answer in time, the server goes on to load the variant, as it has given up the one before.
+        """
+        before = self._sessions[model]
+        session = self._changed(model, before, variant)
+        tried = self._send(session, view, is_new=True)
+        if tried.is_refused:
+            self._changed(model, session, before.variant)
+        return tried
+
+    def _changed(self, model: str, session: _Session, variant: str) -> _Session:
+        session.frames.change(identity_of_variant(self._folders[model], variant))
+        self._sessions[model] = _Session(variant=variant, frames=session.frames)
+        return self._sessions[model]
 
     def _candidate(self, model: str, variant: str) -> _Session:
         """Return the session for a variant that has not answered yet; one for yet another variant ends."""

@@ -137,11 +137,12 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
     )
 
 
-def status_message(name: str, status: Status) -> DiagnosticStatus:
-    """Convert a node's status to a diagnostics message."""
+def status_message(name: str, status: Status, hardware_id: str = "") -> DiagnosticStatus:
+    """Convert a node's status to a diagnostics message; ``hardware_id``: the camera that it is about, if any."""
     return DiagnosticStatus(
         level=bytes([status.level]),
         name=name,
+        hardware_id=hardware_id,
         message=status.message,
         values=[KeyValue(key=key, value=value) for key, value in status.values.items()],
     )

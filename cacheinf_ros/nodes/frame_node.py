@@ -11,18 +11,20 @@ from typing import Any, Protocol
 
 import rclpy
 import rclpy.logging
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
 
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.managed_node import START_ERRORS, ManagedNode
+from cacheinf_ros.nodes.node_threads import NodeThreads
 from cacheinf_ros.nodes.ros_logging import log_to_ros
+from cacheinf_ros.nodes.topics import camera_topic
 from cacheinf_ros.nodes.watch import Watch
-from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState, guarded
-from cacheinf_ros.pipeline.node_configs import WatchConfig
-from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
+from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState, logging_as
+from cacheinf_ros.pipeline.node_configs import ImageConfig, WatchConfig
+from cacheinf_ros.quiet_end import end_quietly_on_signals, ignore_signals
 from cacheinf_ros.shared_segments import remove_abandoned_segments
 
 READY = "ready"
@@ -31,7 +33,6 @@ READY = "ready"
 _FINISHED_S = 10.0  # how long deactivating waits for the frame being worked on
 _FINISHED_AT_THE_END_S = 3.0  # the same at the end: users press Ctrl-C again, launch files kill what does not end
 _GIVE_WAY_S = 0.005  # so long parameter services may have to wait
-_SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
 
 class FrameNode(ManagedNode):
@@ -51,6 +52,7 @@ class FrameNode(ManagedNode):
             self.health,
             config=lambda: self.parameters.get(WatchConfig),
             work=lambda: replace(self.work_state(), at_rest=self.standing.value, failure=self._failure_told),
+            hardware_id=camera_topic(self, self.parameters.get(ImageConfig)) if ImageConfig in configs else "",
         )
 
     def activate(self) -> None:
@@ -133,12 +135,16 @@ class FrameNode(ManagedNode):
 
 
 class Runnable(Protocol):
-    """What :func:`run_node` asks of a node, besides being an rclpy node."""
+    """What :func:`run_node` asks of a node, besides being an rclpy node; all but ``start`` by the node's thread."""
 
     ended: threading.Event
     """An event that is set when the node is to end."""
     health: Health
     """The health that is told of callbacks that fail."""
+
+    def get_logger(self) -> RcutilsLogger:
+        """Return the node's logger, as every rclpy node has one."""
+        ...
 
     def start(self) -> None:
         """Begin; may raise what prevents it."""
@@ -175,6 +181,7 @@ def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list
     freed = remove_abandoned_segments()
     set_up_middleware()
     end_quietly_on_signals(rclpy.try_shutdown)
+    said_by = name
     try:
         # rclpy's own handlers would invalidate the publishers before the frame at hand has its result
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
@@ -183,37 +190,19 @@ def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list
             said = f"removed {freed / 1e6:.0f} MB of shared memory that processes which were killed had left"
             rclpy.logging.get_logger(name).info(said)
         nodes = make()
+        if len(nodes) == 1:
+            log_to_ros(nodes[0].get_logger().name)  # with its namespace, or /rosout would not have the package's lines
         for node in nodes:
-            node.start()
-        _spin(nodes)
+            said_by = node.get_logger().name
+            with logging_as(said_by):
+                node.start()
+        said_by = name
+        NodeThreads(nodes).spin()
         code = 0
     except START_ERRORS as error:
-        rclpy.logging.get_logger(name).fatal(" ".join(str(error).split()))
+        rclpy.logging.get_logger(said_by).fatal(" ".join(str(error).split()))
         code = 2
     finally:
         ignore_signals()
         rclpy.try_shutdown()
     return code
-
-
-def _spin(nodes: Sequence[Any]) -> None:
-    ended = threading.Event()
-    call_on_signals(ended.set)
-    executor = SingleThreadedExecutor()
-    for node in nodes:
-        executor.add_node(node)
-    try:
-        while rclpy.ok() and not (ended.is_set() or any(node.ended.is_set() for node in nodes)):
-            with guarded("a callback") as failure:
-                executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
-            for node in nodes:
-                if failure:  # it is not known whose callback it was
-                    node.health.failed(failure.reason)
-                node.give_way()
-    finally:
-        ignore_signals()  # a signal may come twice
-        for node in nodes:
-            node.close()
-        executor.shutdown()  # before rclpy shuts down: what is left of the executor cannot be destroyed after that
-        for node in nodes:
-            node.destroy_node()

@@ -80,7 +80,7 @@ class InferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[Arrival]) -> None:
         self._tell_engine_state()
-        outcome = self._pipeline.answer(paired.frame, lambda: prepare(image_from(paired.frame.message), paired.path))
+        outcome = self._pipeline.answer(paired.frame, lambda: prepare(image_from(paired.frame.message), paired))
         self.store(lambda: self._pairing.note(paired, outcome))
 
 

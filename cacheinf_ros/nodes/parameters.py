@@ -33,7 +33,7 @@ class Parameters:
         self._classes = classes
         self._declarations = {each.name: each for cls in classes for each in cls.declarations()}
         given = _by_their_names_now(node, self._declarations)
-        self._values = {name: _value(each.info, given.get(name)) for name, each in self._declarations.items()}
+        self._values = {name: _value(each, given.get(name)) for name, each in self._declarations.items()}
         self._configs = self._checked(self._values)
         # in the order in which rqt lists them: what can be tuned comes first
         for each in sorted(self._declarations.values(), key=lambda each: not each.live):
@@ -153,9 +153,10 @@ def _switch(name: str) -> str:
     return f"{name.partition('.')[0]}.use"
 
 
-def _value(field: FieldInfo, given: Parameter[Any] | None) -> Any:
+def _value(declaration: Declaration, given: Parameter[Any] | None) -> Any:
     """Return the default, or what was given if its type is right; a whole number is accepted for a float."""
-    default = field.default.value if isinstance(field.default, Enum) else field.default
+    default = declaration.info.default
+    default = default.value if isinstance(default, Enum) else default
     if given is None:
         return default
     wanted = Parameter.Type.from_parameter_value(default)
@@ -163,7 +164,8 @@ def _value(field: FieldInfo, given: Parameter[Any] | None) -> Any:
         return float(given.value)
     if given.type_ is not wanted:
         kind = wanted.name.lower().replace("_", " ")
-        raise ConfigError(f"parameter {given.name}: {given.value!r} is no {kind}: give one, for example {default!r}")
+        example = str(declaration.example or given.value) if default == "" else default
+        raise ConfigError(f"parameter {given.name}: {given.value!r} is no {kind}: give one, for example {example!r}")
     return given.value
 
 

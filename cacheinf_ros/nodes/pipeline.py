@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,22 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_selection import LiveSelection
-from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, with_decoded, without_outputs
+from cacheinf_ros.nodes.results import (
+    ResultTopics,
+    decoded_from,
+    result_message,
+    with_decoded,
+    without_large_outputs,
+    without_outputs,
+)
 from cacheinf_ros.nodes.row_sharing import MakeScheduler, RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
-from cacheinf_ros.nodes.topics import image_topic
+from cacheinf_ros.nodes.topics import camera_topic
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, MapPath, Outcome, guarded
+from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, Outcome, Paired, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.model_pool import ModelPool
@@ -57,17 +65,19 @@ class Prepared:
         image: uint8 [height, width, 3], BGR.
         fold: the part of the cache that is reusable for it, from the maps of its size.
         matching_ms: how long matching it took in this process; None where another process did that.
+        starts_over: whether time went back before it, so that earlier frames say nothing about it.
     """
 
     image: NDArray[np.uint8]
     fold: FoldedMap
     matching_ms: float | None = None
+    starts_over: bool = False
 
 
-def prepare(image: NDArray[np.uint8], path: MapPath, matching_ms: float | None = None) -> Prepared:
+def prepare(image: NDArray[np.uint8], paired: Paired[Any], matching_ms: float | None = None) -> Prepared:
     """Find out which part of the cache is reusable for a frame."""
-    fold = path.folded((image.shape[0], image.shape[1]))
-    return Prepared(image=image, fold=fold, matching_ms=matching_ms)
+    fold = paired.path.folded((image.shape[0], image.shape[1]))
+    return Prepared(image=image, fold=fold, matching_ms=matching_ms, starts_over=paired.starts_over)
 
 
 class Pipeline:
@@ -92,8 +102,9 @@ class Pipeline:
         get = node.parameters.get
         self._node = node
         self._make_scheduler = make_scheduler
-        self._model = model = (models or ModelPool()).open(get(ModelConfig))
-        with Contention() as contention:
+        models = models or ModelPool()
+        self._model = model = models.open(get(ModelConfig))
+        with models.compiling, Contention() as contention:
             self._runner = Runner(
                 model,
                 get(EngineConfig),
@@ -178,9 +189,7 @@ class Pipeline:
                 decoded = self._followed(decoded, arrival.stamp_ns, is_held=result.mode == HELD)
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
             if outcome is Outcome.CACHED:
-                started = time.perf_counter()
-                self._runner.audit_if_due(idle=False)
-                self._energy.add_work(1e3 * (time.perf_counter() - started))
+                self._energy.add_work(self._runner.audit_if_due(idle=False))
         return self._dropped(failure.reason) if failure else outcome
 
     @property
@@ -206,10 +215,8 @@ class Pipeline:
 
     def rest(self) -> None:
         """Use the time in which no frame waits for an audit of the promised loss, if one is due."""
-        started = time.perf_counter()
         with guarded("audit of the promise") as failure:
-            self._runner.audit_if_due(idle=True)
-        self._energy.add_work(1e3 * (time.perf_counter() - started))
+            self._energy.add_work(self._runner.audit_if_due(idle=True))
         if failure:
             self._dropped(failure.reason)
 
@@ -240,6 +247,8 @@ class Pipeline:
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         self._follow_selection()
+        if prepared.starts_over:
+            self._runner.reset()  # no answer of before stands, and no burst goes on across the jump
         answer = None
         if self._whole is not None and self._policy.sends_frames:
             answer = self._whole.ask(arrival.stamp_ns, prepared.image)
@@ -248,9 +257,9 @@ class Pipeline:
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": sending the image takes most of it
             if self._sharing is not None:
                 self._sharing.passed_over()
-            is_too_large = len(answer.data) > self._node.parameters.get(ResultConfig).max_output_bytes
-            if is_too_large or (self._decoded_only and self._runner.has_decoder):
-                answer = without_outputs(answer)
+            most = self._node.parameters.get(ResultConfig).max_output_bytes
+            is_read = self._decoded_only and self._runner.has_decoder
+            answer = without_outputs(answer) if is_read else without_large_outputs(answer, most)
             size = (prepared.image.shape[0], prepared.image.shape[1])
             decoded = self._selection.current.applied(decoded_from(answer), size)
             return with_decoded(answer, decoded), decoded, Outcome.UNTOUCHED
@@ -305,8 +314,7 @@ class Pipeline:
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
 
     def _tell_unordered(self) -> None:
-        config = self._node.parameters.get(ImageConfig)
-        topic = self._node.resolve_topic_name(image_topic(config.image_topic, config.image_transport)[1])
+        topic = camera_topic(self._node, self._node.parameters.get(ImageConfig))
         self._node.get_logger().warning(
             f"stamps of {topic} do not increase: nothing is reused; is /clock published? (counted in /diagnostics)",
             throttle_duration_sec=_SAID_AGAIN_S,

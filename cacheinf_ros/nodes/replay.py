@@ -20,6 +20,7 @@ from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.image_messages import serialized_image
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
+from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource
 from cacheinf_ros.sources import Frame, open_source
 
@@ -39,6 +40,7 @@ class ReplayNode(ConfiguredNode):
         self._images = publish_on(self, message_type, topic, profile(self.config.queue_size))
         self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
         self.ended = threading.Event()
+        self.health = Health()  # a callback that fails is in the log only: this node publishes no diagnostics
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)
         self.published = 0
         self._error: Exception | None = None

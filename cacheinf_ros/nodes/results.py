@@ -124,6 +124,11 @@ def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
     return message
 
 
+def without_large_outputs(message: msg.InferenceResult, max_output_bytes: int) -> msg.InferenceResult:
+    """Remove the outputs from a result message where they take more than so many bytes together."""
+    return without_outputs(message) if len(message.data) > max_output_bytes else message
+
+
 def with_decoded(message: msg.InferenceResult, decoded: Decoded) -> msg.InferenceResult:
     """Replace the classes and boxes of a result message."""
     for name, values in {**shape_fields(()), **_decoded_fields(decoded)}.items():

@@ -26,6 +26,7 @@ from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to, subscribe_to_one
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import (
+    NO_PLACE,
     Identity,
     Packet,
     ServerLoad,
@@ -47,7 +48,6 @@ _PATIENCE_S = 5.0
 _SILENT_S = 5.0  # the silence after which a robot may lose its place to another
 _PERIOD_S = 1.0
 _UNUSABLE_S = 60.0  # the time until compiling a model is tried again after a failure: memory may be free again
-_NO_PLACE = "the server has no place left: raise its server.max_robots"
 _MOST_ENDING = 8  # beyond the number of places: sessions that come and go during compilation each leave a thread
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
 
@@ -170,12 +170,25 @@ class RobotSessions:
         return True
 
     def _turn_away(self, greeting: Packet) -> None:
-        """Tell a robot that there is no room, so that it greets less and less often."""
-        self._health.complained(f"a robot was turned away: {_NO_PLACE}")
-        name = greeting.session
+        """Tell a robot that there is no room, so that it greets less and less often.
+
+        Where it would not be served anyway it is told that instead: else it might give up another place for this one.
+        """
+        name, reason = greeting.session, self._objection(greeting) or NO_PLACE
+        self._health.complained(f"a robot was turned away: {reason}")
         answers = self._refused[name] = self._refused.pop(name, None) or self._answers(name)
-        for packet in cut(_NO_PLACE.encode(), session=name, epoch=greeting.epoch, kind=Kind.REFUSED):
+        for packet in cut(reason.encode(), session=name, epoch=greeting.epoch, kind=Kind.REFUSED):
             self._to(answers)(packet)
+
+    def _objection(self, greeting: Packet) -> str:
+        """Return why a robot would be refused whatever room there is, as far as is known at once; else nothing."""
+        try:
+            hello = read_hello(greeting.data)
+            if self._gateway is None or hello.work is not Work.ROWS:
+                self._models.check(Identity(model=hello.model, network=hello.network))
+        except MessageError as error:
+            return str(error)
+        return ""
 
     def _answers(self, session: str) -> Publisher[Any]:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{session}"

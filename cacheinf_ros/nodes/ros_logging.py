@@ -1,16 +1,18 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Forwards the package's log records to the node's own log, and with it to the terminal and /rosout."""
+"""Forwards the package's log records to the log of the node that they are about, and so to terminal and /rosout."""
 
 from __future__ import annotations
 
 import logging
 import re
 import time
+from collections.abc import Callable
 
 import rclpy.logging
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
 from cacheinf_ros.errors import shortened
+from cacheinf_ros.pipeline import log_owner
 
 _PACKAGE = "cacheinf_ros"
 _MOST_KEPT = 32  # texts of one call that are throttled; the last one says that there are more
@@ -20,34 +22,50 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class _RosHandler(logging.Handler):
-    """Passes records on to a ROS logger, which filters by level, and throttles those that ask for it."""
+    """Passes records on to the ROS logger of their node, which filters by level, and throttles those that ask for it.
 
-    def __init__(self, logger: RcutilsLogger) -> None:
+    What one node says holds back nothing that another one says.
+    """
+
+    def __init__(
+        self, logger: RcutilsLogger, logger_of: Callable[[str], RcutilsLogger] = rclpy.logging.get_logger
+    ) -> None:
+        """Prepare.
+
+        Args:
+            logger: takes what is about no node in particular.
+            logger_of: makes the logger of a node from its name.
+        """
         super().__init__()
-        self._logger = logger
-        self._throttles: dict[tuple[str, int], _Throttle] = {}  # by the file and line that logs; there are some dozens
+        self._logger_of = logger_of
+        self._loggers = {"": logger}  # by the node that a thread works for
+        self._throttles: dict[tuple[str, str, int], _Throttle] = {}  # by node, and by the file and line that logs
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = self._text(record)
+        owner = log_owner()
+        text = self._text(owner, record)
         if text is None:
             return
+        logger = self._loggers.get(owner)
+        if logger is None:
+            logger = self._loggers[owner] = self._logger_of(owner)
         # one line for each level: rclpy remembers the severity of the calling line, and refuses another one from there
         if record.levelno >= logging.CRITICAL:
-            self._logger.fatal(text)
+            logger.fatal(text)
         elif record.levelno >= logging.ERROR:
-            self._logger.error(text)
+            logger.error(text)
         elif record.levelno >= logging.WARNING:
-            self._logger.warning(text)
+            logger.warning(text)
         elif record.levelno >= logging.INFO:
-            self._logger.info(text)
+            logger.info(text)
         else:
-            self._logger.debug(text)
+            logger.debug(text)
 
-    def _text(self, record: logging.LogRecord) -> str | None:
-        """Return the text to log for a record, or None where it is suppressed."""
+    def _text(self, owner: str, record: logging.LogRecord) -> str | None:
+        """Return the text to log for a record about a node, or None where it is suppressed."""
         throttle_s = getattr(record, "throttle_s", 0.0)
         if throttle_s:
-            throttle = self._throttles.setdefault((record.pathname, record.lineno), _Throttle())
+            throttle = self._throttles.setdefault((owner, record.pathname, record.lineno), _Throttle())
             gist = throttle.passed(_gist(record), throttle_s)
             if gist is None:
                 return None
@@ -85,7 +103,10 @@ def _gist(record: logging.LogRecord) -> str:
 
 
 def log_to_ros(name: str) -> None:
-    """Send what the package logs to the logger of this name; call it after ``rclpy.init``."""
+    """Send what the package logs to the loggers of its nodes, and what is about none of them to that of this name.
+
+    Must be called after ``rclpy.init``.
+    """
     logger = logging.getLogger(_PACKAGE)
     logger.handlers = [_RosHandler(rclpy.logging.get_logger(name))]
     logger.setLevel(logging.INFO)

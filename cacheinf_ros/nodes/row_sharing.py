@@ -25,13 +25,12 @@ MakeScheduler = Callable[..., Scheduler]
 """A function that takes the arguments of :class:`Scheduler`, and returns one."""
 
 
-class RowSharing(LinkedSession):
+class RowSharing(LinkedSession[RowSession]):
     """Shares the rows of a model's frames with a server.
 
     Used by the node's worker thread, except for receiving packets, greeting the server, and the end.
 
     Attributes:
-        session: the session with the server.
         bytes_crossed: the bytes of all frames so far, in both directions.
     """
 
@@ -80,7 +79,6 @@ class RowSharing(LinkedSession):
         self._shared: tuple[Frame | None, Scheduler, Choice] | None = None  # the last frame that was shared
         report = ServerReport(node, health, started="a session has started", until="a session starts", prefix=prefix)
         self._identity, self._space = identity, engine.shared.space
-        self._last: RowSession | None = None
         super().__init__(node, connection, report, config.probe_s, lambda: self._needs_server)
 
     @property
@@ -172,11 +170,8 @@ class RowSharing(LinkedSession):
         self._note("predicted_ms", f"{choice.predicted_ms:.1f}")
         return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
 
-    def _make_session(self, name: str) -> RowSession:
-        self._last = self.session = RowSession(
-            name, self._identity, self._space, self._config, self._connection.send, before=self._last
-        )
-        return self.session
+    def _make_session(self, name: str, before: RowSession | None) -> RowSession:
+        return RowSession(name, self._identity, self._space, self._config, self._connection.send, before=before)
 
     def _greet(self) -> None:
         welcome = self.session.welcome

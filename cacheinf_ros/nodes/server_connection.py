@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
@@ -33,6 +33,7 @@ _TICK_S = 0.1
 _MOST_LINES, _LINES_S = 20, 60.0  # lines of the log that one server's state may take in so many seconds
 NOT_USED = "not used"
 """The text in diagnostics for a server that the policy does not use."""
+S = TypeVar("S", bound=RobotSession)
 
 
 class ServerReport:
@@ -171,12 +172,13 @@ class ServerConnection:
         self._node.destroy_subscription(self._answers.pop(session))
 
 
-class LinkedSession(ABC):
+class LinkedSession(ABC, Generic[S]):
     """A series of sessions of a node with servers: while none is wanted, other robots may take its place there.
 
     Everything ends after :meth:`close`, or with :meth:`ServerConnection.close`.
 
     Attributes:
+        session: the session that is used at present.
         tells: whether diagnostics and log tell how the session is doing; False where they tell of another one.
     """
 
@@ -203,7 +205,7 @@ class LinkedSession(ABC):
         self._is_wanted = is_wanted
         self._is_closing = self._is_begun = False
         self.tells = True
-        self._linked = self._join()
+        self.session = self._join(None)
         if not is_wanted():
             report.rest()
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -233,12 +235,13 @@ class LinkedSession(ABC):
         elif self._is_begun:
             self._is_begun = False
             self._leave()
-            self._linked = self._join()  # under another name, so that packets still in transit cannot begin or end it
+            # under another name, so that packets still in transit cannot begin or end it
+            self.session = self._join(self.session)
             self._report.rest()
 
     @abstractmethod
-    def _make_session(self, name: str) -> RobotSession:
-        """Make the session that is used from now on."""
+    def _make_session(self, name: str, before: S | None) -> S:
+        """Make the session that is used from now on; ``before``: the one that has been closed for it, if any."""
 
     @abstractmethod
     def _greet(self) -> None:
@@ -251,11 +254,11 @@ class LinkedSession(ABC):
         if self.tells:
             self._report.rest()
 
-    def _join(self) -> RobotSession:
-        session = self._make_session(f"robot_{secrets.token_hex(4)}")
+    def _join(self, before: S | None) -> S:
+        session = self._make_session(f"robot_{secrets.token_hex(4)}", before)
         self._connection.join(session.name, session.receive, self._end)
         return session
 
     def _leave(self) -> None:
-        self._linked.close()
-        self._connection.leave(self._linked.name)
+        self.session.close()
+        self._connection.leave(self.session.name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -15,9 +16,9 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
-from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.errors import ConfigError, quoted
 from cacheinf_ros.nodes.parameters import given_parameters
-from cacheinf_ros.pipeline.node_configs import ImageTransport, Reliability
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """The depth of the cache map topic, larger than of images: maps are small, and a lost one is a gap in the chain."""
@@ -29,9 +30,23 @@ _DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latch
 _OVERRIDABLE = (*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY)
 
 
+def full_name(node: Node, topic: str) -> str:
+    """Return a topic's name with its namespace, after remapping; raises :class:`ConfigError` where it is none."""
+    try:
+        return node.resolve_topic_name(topic)
+    except RCLError as error:
+        reason = str(error).partition(", at ")[0].rpartition(": ")[2]
+        raise ConfigError(f"{quoted(topic)} cannot be the name of a topic: {reason}") from None
+
+
+def camera_topic(node: Node, config: ImageConfig) -> str:
+    """Return the full name of the topic of a node's camera; raises :class:`ConfigError` where it is none."""
+    return full_name(node, image_topic(config.image_topic, config.image_transport)[1])
+
+
 def engine_state_topic(node: Node) -> str:
     """Return the topic on which inference tells the matcher its mode; it follows a remapping of the map topic."""
-    return f"{node.resolve_topic_name(CACHE_MAPS)}/engine"
+    return f"{full_name(node, CACHE_MAPS)}/engine"
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -46,7 +61,7 @@ def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSP
 
 def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
     """Create a publisher whose QoS the parameters ``qos_overrides.TOPIC.publisher.*`` override."""
-    options = _overridden(node, f"{node.resolve_topic_name(topic)}.publisher", _OVERRIDABLE)
+    options = _overridden(node, f"{full_name(node, topic)}.publisher", _OVERRIDABLE)
     return node.create_publisher(message_type, topic, qos, qos_overriding_options=options)
 
 
@@ -59,7 +74,7 @@ def subscribe_to(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
     """Create a subscription whose QoS the parameters ``qos_overrides.TOPIC.subscription.*`` override."""
-    options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _OVERRIDABLE)
+    options = _overridden(node, f"{full_name(node, topic)}.subscription", _OVERRIDABLE)
     return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=options)
 
 
@@ -79,7 +94,7 @@ def subscribe_to_images(
     events: SubscriptionEventCallbacks,
 ) -> Subscription[Any]:
     """Create a subscription to serialized images, which may later be replaced by one with another reliability."""
-    options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _DEPTH_AND_DURABILITY)
+    options = _overridden(node, f"{full_name(node, topic)}.subscription", _DEPTH_AND_DURABILITY)
     return node.create_subscription(
         message_type, topic, callback, qos, raw=True, event_callbacks=events, qos_overriding_options=options
     )

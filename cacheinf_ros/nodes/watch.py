@@ -28,11 +28,23 @@ class Watch:
         *,
         config: Callable[[], WatchConfig],
         work: Callable[[], WorkState],
+        hardware_id: str,
     ) -> None:
+        """Report every second.
+
+        Args:
+            node: the node that publishes.
+            health: what is reported.
+            config: returns the present configuration.
+            work: returns the state of the node's threads.
+            hardware_id: the camera that the report is about; empty: none.
+        """
         self._node = node
         self._health = health
         self._config = config
         self._work = work
+        self._hardware_id = hardware_id
+        self._name = node.get_fully_qualified_name().lstrip("/")
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", profile(10))
         node.create_timer(PERIOD_S, self.report, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -45,6 +57,6 @@ class Watch:
             stuck_after_s=config.stuck_after_s,
             now_s=time.monotonic(),
         )
-        message = DiagnosticArray(status=[status_message(self._node.get_fully_qualified_name().lstrip("/"), status)])
+        message = DiagnosticArray(status=[status_message(self._name, status, self._hardware_id)])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)

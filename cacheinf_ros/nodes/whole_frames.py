@@ -21,7 +21,7 @@ from cacheinf_ros.pipeline import Health
 _AT_LEAST = 2**25  # bytes of outputs: the server sends as many as its own limit allows, whatever the limit here
 
 
-class WholeFrames(LinkedSession):
+class WholeFrames(LinkedSession[WholeFrameSession]):
     """Sends frames of one model, waits for results until the deadline, and reports when the server fails or is back.
 
     Attributes:
@@ -58,7 +58,12 @@ class WholeFrames(LinkedSession):
     @property
     def complaint(self) -> str:
         """Why the server is not waited for; empty where it is."""
-        return self._session.complaint
+        return self.session.complaint
+
+    def change(self, identity: Identity) -> None:
+        """Have another model compute frames from now on, in the place of the one before; see RobotSession.change."""
+        self._identity = identity
+        self.session.change(identity)
 
     def ask(self, stamp_ns: int, image: NDArray[np.uint8], *, more_ms: float = 0.0) -> InferenceResult | None:
         """Return the server's result for a frame by its deadline, or None where the frame must be computed here.
@@ -70,7 +75,7 @@ class WholeFrames(LinkedSession):
                 start of the session is waited for, too.
         """
         started = time.monotonic()
-        session = self._session  # kept for the whole frame: another session may replace it meanwhile
+        session = self.session  # kept for the whole frame: another session may replace it meanwhile
         if more_ms:
             session.poll()
             session.wait_until_started(more_ms / 1e3)
@@ -94,15 +99,14 @@ class WholeFrames(LinkedSession):
         self.bytes_sent += len(picture)
         session.send(ticket, whole_frame(stamp_ns, picture))
 
-    def _make_session(self, name: str) -> WholeFrameSession:
-        self._session = WholeFrameSession(
+    def _make_session(self, name: str, before: WholeFrameSession | None) -> WholeFrameSession:
+        return WholeFrameSession(
             name, self._identity, self._config, self._connection.send, most_output_bytes=self._most_output_bytes
         )
-        return self._session
 
     def _greet(self) -> None:
-        self._session.poll()
-        self._tell(self._session.complaint)
+        self.session.poll()
+        self._tell(self.session.complaint)
 
 
 def whole_frame_report(node: Node, health: Health, prefix: str = "") -> ServerReport:

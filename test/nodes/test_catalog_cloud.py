@@ -25,7 +25,7 @@ from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
-from cacheinf_ros.offload import REFUSES, Identity, OffloadConfig
+from cacheinf_ros.offload import NO_PLACE, REFUSES, Identity, OffloadConfig
 from cacheinf_ros.pipeline.health import Health, WorkState
 from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerTopicsConfig
 
@@ -34,10 +34,18 @@ REFUSAL = f"{REFUSES}: it has no such variant"
 
 
 class Server:
-    """A server that answers some variants, and what it says of the others."""
+    """A server that answers some variants, and what it says of the others.
 
-    def __init__(self, *variants: str, complaint: str = REFUSAL) -> None:
-        self.variants, self.complaint = variants, complaint
+    Attributes:
+        places: how many sessions it has room for; those that were begun first have them.
+        broken: variants that it gives a place to, but cannot load then.
+        slow: variants that it still loads.
+    """
+
+    def __init__(self, *variants: str, complaint: str = REFUSAL, places: int = 10) -> None:
+        self.variants, self.complaint, self.places = variants, complaint, places
+        self.broken: tuple[str, ...] = ()
+        self.slow: tuple[str, ...] = ()
         self.sessions: list[Frames] = []
 
     def session(self, node: Any, connection: Any, config: Any, identity: Identity, health: Any, **_: Any) -> Frames:
@@ -54,7 +62,16 @@ class Frames:
 
     @property
     def complaint(self) -> str:
-        return "" if self.variant in self.server.variants else self.server.complaint
+        server = self.server
+        if self.variant not in server.variants or self.variant in server.broken:
+            return server.complaint
+        if self not in [each for each in server.sessions if not each.is_closed][: server.places]:
+            return f"{REFUSES}: {NO_PLACE}"
+        return "no server has answered yet" if self.variant in server.slow else ""
+
+    def change(self, identity: Identity) -> None:
+        assert not self.is_closed
+        self.variant = identity.model.partition("/")[2]
 
     def ask(self, stamp_ns: int, image: Any, *, more_ms: float = 0.0) -> InferenceResult | None:
         assert not self.is_closed
@@ -121,6 +138,88 @@ def test_a_server_that_does_not_answer_is_lost_for_all_variants(
     assert not ours.is_up("door") and not server.sessions[0].is_closed
     server.variants = ("original",)
     assert ours.is_up("door")
+
+
+def full(folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[Server, CatalogCloud]:
+    """Return a server whose only place a model's first variant has."""
+    server = Server("8bit", "original", places=1)
+    ours = cloud(server, folder, monkeypatch)
+    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+    return server, ours
+
+
+def open_sessions(server: Server) -> list[str]:
+    return [each.variant for each in server.sessions if not each.is_closed]
+
+
+def test_on_a_full_server_a_model_changes_its_variant_in_its_own_place(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asked for a second place, every half minute for ever."""
+    server, ours = full(folder, monkeypatch)
+    found = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert found.answer is not None and found.answer.variant == "original"
+    assert open_sessions(server) == ["original"] and not server.sessions[0].is_closed
+    assert ours.ask("door", "original", VIEW, "", is_new=False).answer is not None
+
+
+def test_a_variant_that_a_full_server_lacks_costs_the_model_nothing(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ours = full(folder, monkeypatch)
+    server.variants = ("8bit",)
+    found = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert (found.why, found.pause_s, found.is_full, found.replaces) == (REFUSAL, 30.0, False, False)
+    assert ours.ask("door", "8bit", VIEW, "", is_new=False).answer is not None
+    assert open_sessions(server) == ["8bit"]
+
+
+def test_where_the_other_variant_cannot_be_loaded_the_place_goes_back(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ours = full(folder, monkeypatch)
+    asked = ours._candidate("door", "original")  # it finds no place, and only then it turns out to be broken
+    monkeypatch.setattr(asked.frames, "server", Server("original", places=0))
+    server.broken = ("original",)
+    found = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert (found.answer, found.pause_s, found.replaces) == (None, 30.0, True)
+    assert open_sessions(server) == ["8bit"] and ours.is_up("door")
+    assert ours.ask("door", "8bit", VIEW, "", is_new=False).answer is not None
+
+
+def test_a_variant_that_a_full_server_still_loads_keeps_the_place(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ours = full(folder, monkeypatch)
+    server.slow = ("original",)
+    found = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert (found.answer, found.pause_s, found.replaces) == (None, 0.0, True)
+    assert not ours.is_up("door"), "the device serves meanwhile"
+    server.slow = ()
+    assert ours.is_up("door") and open_sessions(server) == ["original"]
+    assert ours.ask("door", "original", VIEW, "", is_new=False).answer is not None
+
+
+def test_a_robot_that_waits_for_its_first_place_asks_as_often_as_ever(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("8bit", places=0)
+    ours = cloud(server, folder, monkeypatch)
+    found = ours.ask("door", "8bit", VIEW, "", is_new=True)
+    assert (found.pause_s, found.is_full, found.replaces) == (30.0, True, False)
+    server.places = 1
+    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+
+
+def test_a_model_that_is_split_now_holds_no_place_for_whole_frames(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ours = full(folder, monkeypatch)
+    ours.release("door")
+    assert not open_sessions(server)
+    ours.release("door")
+    assert ours.is_up("door"), "as before the first request"
+    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
 
 
 def test_nothing_is_said_of_a_session_after_its_end(context: Any) -> None:

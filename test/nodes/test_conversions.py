@@ -182,5 +182,5 @@ def test_what_no_picture_file_can_hold_is_an_error() -> None:
 
 def test_a_status_is_told_as_it_is() -> None:
     told = status_message("inference", Status(level=Level.WARN, message="slow", values={"frames": "3"}))
-    assert (told.level, told.name, told.message) == (bytes([Level.WARN]), "inference", "slow")
+    assert (told.level, told.name, told.message, told.hardware_id) == (bytes([Level.WARN]), "inference", "slow", "")
     assert [(value.key, value.value) for value in told.values] == [("frames", "3")]

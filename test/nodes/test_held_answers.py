@@ -23,8 +23,8 @@ class Film:
         self._station, self._camera_image = station, camera_image
         self._stamp_ns = 10**13
 
-    def show(self, seed: int) -> Any:
-        self._stamp_ns += 50_000_000
+    def show(self, seed: int, after_ns: int = 50_000_000) -> Any:
+        self._stamp_ns += after_ns
         result = self._station.answer(self._camera_image(self._stamp_ns, seed=seed))
         assert not result.error
         return result
@@ -65,6 +65,11 @@ def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     assert math.isnan(figures[0].energy_j) or figures[0].energy_j > 0, "known after a second"
     assert last.energy_j > 0
     assert any(each.held for each in figures) and all(each.latency_ms > 0 for each in figures)
+    assert wait_until(lambda: is_held(film, 2), PREPARED_S)
+    assert film.show(2, after_ns=-(10**9)).mode != "held", (
+        "no answer stands for a frame before it, as where a bag loops"
+    )
+    assert wait_until(lambda: is_held(film, 2), PREPARED_S)
     for node in reversed(started):
         assert node.stop() == 0
         assert "Traceback" not in node.output

@@ -174,10 +174,12 @@ def test_each_camera_has_a_node_in_the_namespace_of_its_topic(rig: Any) -> None:
     node = rig.nodes.start(replace(rig.command("cached_inference"), cameras=topics))
     node.wait_ready()
     station = rig.station
-    states = [Managed(station, f"/{name}/cached_inference") for name in ("front", "left")]
+    states = [Managed(station, f"{name}/cached_inference") for name in ("front", "left")]
     assert [each.state for each in states] == ["active"] * 2
     assert states[0].enable(False)[0]
     assert [each.state for each in states] == ["inactive", "active"]
     assert wait_until(lambda: station.node.count_subscribers(topics[1]) == 1, DEADLINE_S)
     assert wait_until(lambda: station.node.count_subscribers(topics[0]) == 0, DEADLINE_S)
+    reports = [each.report() for each in states]
+    assert [report.hardware_id for report in reports] == list(topics)
     assert node.stop() == 0

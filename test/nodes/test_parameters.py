@@ -28,7 +28,7 @@ from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.parameters import Parameters, describe
 from cacheinf_ros.nodes.topics import profile, publish_on
-from cacheinf_ros.pipeline.node_configs import ImageConfig, ServerConfig, UseServerConfig, WatchConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, ServerConfig, UseServerConfig, WatchConfig
 from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -80,6 +80,21 @@ def test_unusable_values_at_the_start_are_refused(context: Any, name: str, value
     node = rclpy.create_node("painter", context=context, parameter_overrides=overrides)
     with pytest.raises(ConfigError, match=name):
         Parameters(node, Paint)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_size", 480, "480 is no string: give one, for example '480x640'"),
+        ("weights", 7, "7 is no string: give one, for example '7'"),
+        ("model", 5, "5 is no string: give one, for example 'scenenet'"),
+    ],
+)
+def test_numbers_for_texts_are_refused_with_an_example(context: Any, name: str, value: Any, message: str) -> None:
+    overrides = [Parameter(name, value=value)]
+    node = rclpy.create_node("painter", context=context, parameter_overrides=overrides)
+    with pytest.raises(ConfigError, match=f"parameter {name}: {message}"):
+        Parameters(node, ModelConfig)
 
 
 def test_whole_numbers_are_taken_for_floats(context: Any) -> None:

@@ -29,7 +29,7 @@ from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.topics import profile
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
-from cacheinf_ros.offload import Identity, Work
+from cacheinf_ros.offload import NO_PLACE, Identity, Work
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.pipeline.health import Health
@@ -44,6 +44,10 @@ class Models:
     def __init__(self, failure: Exception) -> None:
         self.asked: list[tuple[str, bool]] = []
         self._failure = failure
+
+    def check(self, asked: Identity) -> None:
+        if asked.network != "0" and isinstance(self._failure, MessageError):
+            raise self._failure
 
     def find(self, asked: Identity, prepares: bool = True) -> Any:
         self.asked.append((asked.network, prepares))
@@ -97,7 +101,7 @@ class Server:
         def hear(message: SplitPacket) -> None:
             packet = packet_from(message)
             text = packet.data.decode()
-            if packet.kind == Kind.REFUSED and (text == robot_sessions._NO_PLACE) == of_place:
+            if packet.kind == Kind.REFUSED and (text == NO_PLACE) == of_place:
                 told.append(text)
 
         subscription = self.robots.create_subscription(
@@ -161,6 +165,8 @@ def test_a_robot_for_which_there_is_no_place_is_told_so(
     server.take(greeting("first"))
     assert "server.max_robots" in server.refusal(greeting("second"), of_place=True)
     assert server.robots_served == ["first"]
+    unknown = greeting("third", network="1", work=Work.FRAMES)
+    assert server.refusal(unknown) == "no such model", "no place would help it"
     over.set()
 
 

@@ -16,6 +16,7 @@ from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError
 from cacheinf_ros.msg import EngineState
 from cacheinf_ros.nodes.matcher import MatcherNode
 from cacheinf_ros.nodes.ros_logging import _MOST_CHARACTERS, _MOST_KEPT, _RosHandler
+from cacheinf_ros.pipeline import logging_as
 from cacheinf_ros.pipeline.guard import guarded
 
 
@@ -105,6 +106,22 @@ def test_an_unusable_engine_state_is_complained_of_in_few_words(state: dict[str,
     MatcherNode._store_engine_state(node, EngineState(**state))
     (text,) = said
     assert len(text) < MOST_CHARACTERS and not hasattr(node, "_dense_ms")
+
+
+def test_each_camera_of_a_process_says_in_its_own_name_what_others_have_just_said_too() -> None:
+    """All of them once wrote in the name of the process, and what one had said was not said of another for a while."""
+    logger, said = logging.getLogger("cacheinf_ros"), {name: Lines() for name in ("", "front.node", "left.node")}
+    loggers: Any = said
+    handler = _RosHandler(loggers[""], loggers.__getitem__)
+    logger.addHandler(handler)
+    try:
+        for name in ("front.node", "left.node", "front.node"):
+            with logging_as(name):
+                fail(CacheinfError("no such encoding"))
+        fail(CacheinfError("no such encoding"))
+    finally:
+        logger.removeHandler(handler)
+    assert [each.lines for each in said.values()] == [["a frame: no such encoding"]] * 3
 
 
 def test_what_is_not_throttled_is_all_there(lines: list[str]) -> None:

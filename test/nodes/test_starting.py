@@ -31,6 +31,8 @@ def test_what_cannot_start_says_why_in_one_line(nodes: NodeGroup, tmp_path: Path
         "HEIGHTxWIDTH": ("inference", {"model": tiny, "input_size": "large"}),
         "threshold": ("matcher", {"threshold": -1.0}),
         "block_size": ("matcher", {"block_size": "ten"}),
+        "'front camera' cannot be the name of a topic": ("matcher", {"image_topic": "front camera"}),
+        "'results/' cannot be the name of a topic": ("inference", {"model": tiny, "result_topic": "results/"}),
         "nosuch.mp4": ("replay", {"source": "nosuch.mp4"}),
     }
     commands = [NodeCommand(executable=name, parameters=values) for name, values in attempts.values()]
