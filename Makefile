@@ -56,7 +56,7 @@ demo: build
 # Their coverage is enforced (test/fuzzing/coverage.cfg), so they run by themselves, on the same examples every time, and
 # the others without a tracer.
 DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test_damaged_stores.py test_disk_cache.py test_yaml_text.py \
-	catalog/specialists/test_training_set.py engine/bounded/test_store.py engine/cost/test_measure.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
+	catalog/specialists/test_training_set.py engine/bounded/test_store.py engine/cost/test_measure.py graph/test_card.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
 	nodes/test_conversions.py nodes/test_image_messages.py nodes/test_packet_messages.py \
 	offload/protocol/test_greeting.py offload/protocol/test_hostile_peers.py offload/protocol/test_mailbox.py \
 	offload/protocol/test_patches.py offload/protocol/test_pixels.py \
@@ -77,10 +77,11 @@ $(DONE)/extra: requirements-fleet.txt requirements-ncnn.txt $(DONE)/requirements
 test: build $(DONE)/extra
 	@echo "[1/7] format";  $(BIN)/ruff format --check .
 	@echo "[2/7] lint";    $(BIN)/ruff check .
-	@echo "[3/7] types";   $(BIN)/mypy cacheinf_ros benchmarks
-	@echo "[4/7] layers";  $(BIN)/lint-imports
 	@mkdir -p build/coverage
-	@echo "[5/7] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
+	@echo "[3/7] types and [4/7] layers, which need one core, beside [5/7] decoders"; status=0; \
+	{ $(BIN)/mypy cacheinf_ros benchmarks && $(BIN)/lint-imports; } > build/checks.log 2>&1 & checks=$$!; \
+	$(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS) || status=$$?; \
+	wait $$checks || status=$$?; cat build/checks.log; exit $$status
 	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
 	@echo "[7/7] extras";  PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
 

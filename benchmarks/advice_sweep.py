@@ -20,7 +20,8 @@ from typing import Any
 from cacheinf_ros.bench.advice import SKIPS, Target, advise, choices_for, own_settings
 from cacheinf_ros.bench.own_way import OwnSettings
 from cacheinf_ros.bench.shots import Shot, recorded
-from cacheinf_ros.bench.stream import BOUNDED, ENGINES, StreamPlan, run_stream_benchmark
+from cacheinf_ros.bench.stream import run_stream_benchmark
+from cacheinf_ros.bench.stream_plan import BOUNDED, ENGINES, StreamPlan
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.energy.power_model import PowerModel

@@ -19,7 +19,8 @@ from typing import Any
 from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.own_way import OwnSettings
 from cacheinf_ros.bench.shots import recorded
-from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
+from cacheinf_ros.bench.stream import run_stream_benchmark
+from cacheinf_ros.bench.stream_plan import BOUNDED, StreamPlan
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.engine.decisions import FEWEST_DECISIONS

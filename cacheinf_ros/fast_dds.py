@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cacheinf_ros.errors import ConfigError
@@ -31,7 +32,7 @@ RECEIVE_BUFFER_BYTES = 4_194_304
 HOLE_REMEDY = "keep strangers off the network (docs/trust.md), or take 3.4.1, 3.3.1 or 2.6.11"
 """The remedy where the loaded Fast DDS has a known vulnerability."""
 _MENDED = ((2, 6, 11), (3, 3, 1), (3, 4, 1))  # first of each series without CVE-2025-64438; all later ones are mended
-_LIBRARY = re.compile(r"libfast(?:dds|rtps)\.so\.(\d+)\.(\d+)\.(\d+)")
+_LIBRARY = r"libfast(?:dds|rtps)\.so"
 
 LOSS_REMEDY = (
     "let it publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and "
@@ -69,16 +70,40 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
     return str(chosen)
 
 
-def loaded_version(mapped: Path = Path("/proc/self/maps")) -> tuple[int, int, int] | None:
-    """Return the version of Fast DDS that this process has loaded; None: none is, or the system does not say.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLibrary:
+    """The library of Fast DDS that a process has loaded.
+
+    Attributes:
+        path: its file.
+        version: None: neither its name nor those beside it say.
+    """
+
+    path: Path
+    version: tuple[int, int, int] | None
+
+
+def loaded_library(mapped: Path = Path("/proc/self/maps")) -> LoadedLibrary | None:
+    """Return the library of Fast DDS that this process has loaded; None: none is, or the system does not say.
 
     Args:
         mapped: file that names the loaded libraries.
     """
     try:
-        found = _LIBRARY.search(mapped.read_text())
+        found = re.search(rf"(?:/.*/)?{_LIBRARY}\S*", mapped.read_text())
     except OSError:
         return None
+    if found is None:
+        return None
+    path = Path(found[0])
+    # the wheels hold copies where others have links, and load the one whose name has two numbers
+    beside = [path, *path.parent.glob(f"{path.name}.*")]
+    versions = {version for file in beside if (version := _version(file.name)) is not None}
+    return LoadedLibrary(path=path, version=versions.pop() if len(versions) == 1 else None)
+
+
+def _version(name: str) -> tuple[int, int, int] | None:
+    found = re.fullmatch(rf"{_LIBRARY}\.(\d+)\.(\d+)\.(\d+)", name)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 

@@ -4,8 +4,9 @@
 Kernels are compiled for one camera, and for three cameras that are computed in one pass.
 
 Run as a program, in an environment that does not ask Triton to interpret kernels:
-``python ahead_of_time.py CAPABILITY PRECISION`` prints as JSON, by kernel, its variants: whether each uses Tensor
-Cores, and its bytes of shared memory.
+``python ahead_of_time.py CAPABILITY:PRECISION...`` prints as JSON, for each argument and by kernel, the variants of the
+kernel: whether each uses Tensor Cores, and its bytes of shared memory. One process takes several, because importing
+torch and Triton takes as long as compiling many kernels, and kernels without floats are the same for two precisions.
 """
 
 from __future__ import annotations
@@ -95,5 +96,9 @@ def _type(value: Any) -> str:
 if __name__ == "__main__":
     from networks.shared_models import mixed_model
 
-    found = compile_frames(mixed_model().graph, int(sys.argv[1]), kept_floats("cuda", Precision(sys.argv[2])))
+    found = {}
+    for wanted in sys.argv[1:]:
+        capability, precision = wanted.split(":")
+        floats = kept_floats("cuda", Precision(precision))
+        found[wanted] = compile_frames(mixed_model().graph, int(capability), floats)
     print(json.dumps(found))

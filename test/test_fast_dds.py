@@ -13,7 +13,7 @@ from cacheinf_ros.fast_dds import (
     PROFILES_VARIABLE,
     RECEIVE_BUFFER_BYTES,
     known_hole,
-    loaded_version,
+    loaded_library,
     set_up_middleware,
 )
 
@@ -77,11 +77,29 @@ def test_a_version_that_is_mended(version: tuple[int, int, int]) -> None:
 
 def test_the_version_is_that_of_the_loaded_library(tmp_path: Path) -> None:
     mapped = tmp_path / "maps"
-    assert loaded_version(mapped) is None
+    assert loaded_library(mapped) is None
     for line, version in {
         "/lib/libm.so.6": None,
         "7f00 r /x/libfastdds.so.3.2.2": (3, 2, 2),
         "libfastrtps.so.2.14.5": (2, 14, 5),
     }.items():
         mapped.write_text(line)
-        assert loaded_version(mapped) == version
+        library = loaded_library(mapped)
+        assert (library.version if library else None) == version
+
+
+def test_where_the_loaded_name_is_short_the_file_beside_it_tells_the_version(tmp_path: Path) -> None:
+    """The wheels load libfastdds.so.3.2, which is a file and no link."""
+    folder, mapped = tmp_path / "with spaces", tmp_path / "maps"
+    folder.mkdir()
+    mapped.write_text(
+        f"7f00-7f01 r-xp 00000000 fe:01 123      {folder}/libfastdds.so.3.2\n7f01-7f02 r-xp /lib/libm.so.6"
+    )
+    library = loaded_library(mapped)
+    assert library is not None and library.path == folder / "libfastdds.so.3.2" and library.version is None
+    (folder / "libfastdds.so.3.2.2").touch()
+    library = loaded_library(mapped)
+    assert library is not None and library.version == (3, 2, 2)
+    (folder / "libfastdds.so.3.2.3").touch()  # which of them it is a copy of is unknown
+    library = loaded_library(mapped)
+    assert library is not None and library.version is None

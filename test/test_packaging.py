@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from cacheinf_ros.cli.doctor import PACKAGES
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MESSAGES = sorted(file.stem for file in (ROOT / "msg").glob("*.msg"))
@@ -66,6 +68,69 @@ def test_executable_calls_a_main(script: str) -> None:
     assert "from cacheinf_ros.harness.start_node import main" in file.read_text()
     assert f'main("{script}")' in file.read_text()
     assert "main" in {each.name for each in ast.parse(node.read_text()).body if isinstance(each, ast.FunctionDef)}
+
+
+MISSING = """
+import runpy, sys
+
+class Missing:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing)
+sys.argv = {argv!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def run_without(packages: str, *command: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a script of ours where these packages, separated by spaces, are not installed, as it seems."""
+    code = MISSING.format(missing=packages.split(), argv=list(command))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_the_command_of_a_colcon_build_tells_a_mistake_in_one_line() -> None:
+    ended = run_without("", str(ROOT / "scripts" / "cacheinf"), "models", "inspect", "nothing.onnx")
+    assert ended.returncode == 2
+    assert "nothing.onnx does not exist" in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("torch", "models list"), ("pydantic", "models list"), ("typer", "models list"), ("rich", "doctor"),
+        ("onnx", "models inspect any.onnx"),
+    ],
+)  # fmt: skip
+def test_a_command_names_the_package_that_is_missing(package: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "any.onnx").write_bytes(b"any")
+    ended = run_without(package, str(ROOT / "scripts" / "cacheinf"), *words.split(), folder=tmp_path)
+    assert ended.returncode == 2
+    assert f"no module {package}: activate the virtual environment" in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("package", ["pydantic", "cv2", "numpy"])
+def test_a_node_names_the_package_that_is_missing(package: str) -> None:
+    ended = run_without(package, str(ROOT / "scripts" / "matcher"))
+    assert ended.returncode == 2
+    assert f"no module {package}: activate the virtual environment" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_doctor_runs_without_what_it_is_to_report() -> None:
+    missing = "torch cv2 psutil pydantic scipy safetensors"
+    ended = run_without(missing, str(ROOT / "scripts" / "cacheinf"), "doctor")
+    assert ended.returncode == 1
+    assert "Fast DDS" in ended.stdout and "commands" in ended.stdout
+    assert "Traceback" not in ended.stdout + ended.stderr
+
+
+def test_doctor_knows_all_dependencies() -> None:
+    assert {normalised(name) for name in PROJECT["dependencies"]} == set(PACKAGES)
 
 
 def test_kernels_are_compiled_where_there_is_a_compiler() -> None:
@@ -128,6 +193,13 @@ def test_shells_of_containers_can_set_up_a_distribution(tmp_path: Path) -> None:
     for command in ([*ast.literal_eval(shell[1]), source], ["bash", "-c", f"{entrypoint_settings()}; {source}"]):
         ended = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
         assert ended.stdout.endswith("set up\n"), ended.stderr
+
+
+def test_containers_hold_the_inner_loops_that_make_compiles() -> None:
+    """Each new container compiled them anew."""
+    make, docker = ((ROOT / name).read_text() for name in ("Makefile", "docker/Dockerfile"))
+    (compiled,) = re.findall(r"-c 'import (cacheinf_ros\..*)'", make)
+    assert f"RUN /entrypoint python3 -c 'import {compiled}'" in docker[docker.index("colcon build") :]
 
 
 def entrypoint_settings() -> str:

@@ -7,6 +7,7 @@ import os
 
 import torch
 from interpreted_bfloat16 import repair
+from quick_interpreter import hasten
 
 from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
@@ -19,6 +20,7 @@ DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
 DEVICE = torch.device(DEVICE_NAME)
 if DEVICE_NAME == "cpu":
     repair()
+    hasten()
 TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else None
 _LIBRARY = kernel_library()
 HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,8 @@ def figure(number: int, data: Sequence[Path], progress: Progress) -> dict[str, A
     Args:
         number: one of :data:`FIGURES`.
         data: folders of catalogs for figures 4 to 6 and 11 to 13. Without any, four small ones are built for the
-            figures that show measurements, while 11 and 12 simulate round numbers shaped after the paper's.
+            figures that show measurements (4 to 6 show the same ones), while 11 and 12 simulate round numbers shaped
+            after the paper's.
         progress: called with what is being done.
     """
     return with_paper(number, _FIGURES[number](data, progress))
@@ -63,11 +66,7 @@ def draw(number: int, found: dict[str, Any], path: Path) -> None:
 
 def _curves(data: Sequence[Path], progress: Progress, points: Callable[[Variant], dict[str, float]]) -> dict[str, Any]:
     """Return the accuracy and the given figures of each variant on the device, by model."""
-    from benchmarks.catalog.day_catalogs import build_catalogs
-
-    with tempfile.TemporaryDirectory(prefix="cacheinf_paper") as scratch:
-        folders = data or build_catalogs(Path(scratch), progress, int8=True)
-        catalogs = [read_catalog(folder).catalog for folder in folders]
+    catalogs = [read_catalog(folder).catalog for folder in data] if data else _small_catalogs(progress)
     return {
         catalog.model: [
             {"variant": variant.name, "accuracy": variant.accuracy, **points(variant)}
@@ -76,6 +75,15 @@ def _curves(data: Sequence[Path], progress: Progress, points: Callable[[Variant]
         ]
         for catalog in catalogs
     }
+
+
+@cache
+def _small_catalogs(progress: Progress) -> Sequence[Catalog]:
+    """Build small catalogs, which takes minutes: once for all figures of a report."""
+    from benchmarks.catalog.day_catalogs import build_catalogs
+
+    with tempfile.TemporaryDirectory(prefix="cacheinf_paper") as scratch:
+        return tuple(read_catalog(folder).catalog for folder in build_catalogs(Path(scratch), progress, int8=True))
 
 
 def figure_4(data: Sequence[Path], progress: Progress) -> dict[str, Any]:
@@ -174,7 +182,7 @@ _FIGURES: Mapping[int, Callable[[Sequence[Path], Progress], dict[str, Any]]] = {
 
 def _setting(data: Sequence[Path]) -> Setting:
     catalogs: tuple[Catalog, ...] = tuple(read_catalog(folder).catalog for folder in data)
-    return replace(Setting(), catalogs=catalogs, folders=tuple(data))
+    return replace(Setting(), catalogs=catalogs, folders=tuple(data), workers=len(os.sched_getaffinity(0)))
 
 
 def _times_less(points: Sequence[Mapping[str, Any]], key: str) -> float:

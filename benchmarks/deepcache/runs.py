@@ -68,15 +68,23 @@ def swept(model: Model, clip: Clip, parameter: str, *, frames: int, threads: int
 
 
 def energy(model: Model, clip: Clip, meter: EnergyMeter, *, frames: int, threads: int) -> list[dict[str, Any]]:
-    """Measure figure 15: joules per frame by the meter, one engine after the other."""
-    images = clip.images(frames)
+    """Measure figure 15: joules per frame by the meter, one engine after the other, without frames to warm up.
+
+    Raises :class:`SourceError` where the clip has too few frames.
+    """
+    images = clip.images(frames + WARM_UP)
+    if len(images) <= WARM_UP:
+        raise _too_few(clip)
     rows = []
     for name in (NO_CACHE, DEEPMON, DEEPCACHE):
         engine = PaperEngine(name, model, threads=threads)
-        before = meter.joules()
-        for image in images:
+        for image in images[:WARM_UP]:  # the first frames allocate and pack, whichever engine it is
             engine.run(image)
-        rows.append({"engine": name, "joules_per_frame": round((meter.joules() - before) / len(images), 4)})
+        before = meter.joules()
+        for image in images[WARM_UP:]:
+            engine.run(image)
+        joules = (meter.joules() - before) / (len(images) - WARM_UP)
+        rows.append({"engine": name, "joules_per_frame": round(joules, 4)})
     return rows
 
 
@@ -110,8 +118,12 @@ def _answers(engines: dict[str, PaperEngine], clip: Clip, frames: int) -> dict[s
         for name, engine in engines.items():
             answers[name].append(engine.run(image))
     if min(map(len, answers.values())) <= WARM_UP:
-        raise SourceError(f"{clip.source} has too few frames: {WARM_UP + 1} are needed at least")
+        raise _too_few(clip)
     return {name: given[WARM_UP:] for name, given in answers.items()}
+
+
+def _too_few(clip: Clip) -> SourceError:
+    return SourceError(f"{clip.source} has too few frames: {WARM_UP + 1} are needed at least")
 
 
 def _ms(answers: Sequence[Answer]) -> float:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +18,9 @@ from rich.table import Table
 from benchmarks.fleet.admission import AdmissionReport, admission
 from benchmarks.fleet.own_gateway import ENGINE, own_gateway
 from benchmarks.fleet.replayed_robot import InProcess, Recording, ReplayedRobot, record
+from cacheinf_ros.cli.bench.bench_report import write_report
+from cacheinf_ros.cli.options import JsonFile
+from cacheinf_ros.cli.output_files import checked_file
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
@@ -46,9 +48,12 @@ def fleet(
     rate: Annotated[float, typer.Option(help="Images per second of each.")] = 2.0,
     seconds: Annotated[float, typer.Option(help="Of each real fleet.")] = 30.0,
     cores: Annotated[float, typer.Option(help="Of this machine, all of them together.")] = 2.0,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
+    json_file: JsonFile = None,
     measured_file: Annotated[
-        Path | None, typer.Option("--measured", metavar="FILE", help="Write what simulations draw from there.")
+        Path | None,
+        typer.Option(
+            "--measured", metavar="FILE", help="Write what simulations draw from there.", callback=checked_file
+        ),
     ] = None,
 ) -> None:
     """Measure what a gateway adds to a shared frame, and compare fleets of a few robots with simulated ones."""
@@ -69,15 +74,13 @@ def fleet(
     console.print(f"a frame sends {sent_mb:.3f} MB")
     for table in _tables(overhead, rows, admitted):
         console.print(table)
-    if json_file is not None:
-        figures = {"sent_mb": sent_mb, "overhead": _quantiles(overhead), "fleets": rows, "admission": asdict(admitted)}
-        json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    if measured_file is not None:
-        own = {
-            "frame_ms": list(measured.frame_ms), "dense_ms": measured.dense_ms,
-            "overhead_ms": list(measured.overhead_ms), "start_ms": measured.start_ms,
-        }  # fmt: skip
-        measured_file.write_text(json.dumps(own) + "\n", encoding="utf-8")
+    figures = {"sent_mb": sent_mb, "overhead": _quantiles(overhead), "fleets": rows, "admission": asdict(admitted)}
+    write_report(json_file, figures)
+    own = {
+        "frame_ms": list(measured.frame_ms), "dense_ms": measured.dense_ms,
+        "overhead_ms": list(measured.overhead_ms), "start_ms": measured.start_ms,
+    }  # fmt: skip
+    write_report(measured_file, own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

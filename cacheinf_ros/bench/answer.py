@@ -16,7 +16,7 @@ from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Detector
+from cacheinf_ros.graph.decoder_configs import Detector, Raw
 
 SCORE_THRESHOLD = 0.5
 """The score below which detections are not compared; the threshold in the model's card is for use only."""
@@ -79,7 +79,7 @@ class Answer:
     def decisions(self) -> NDArray[np.int64] | None:
         """The class of a class vector, int64 [1], or of each pixel, int64 [height, width]; None for other outputs."""
         first = self.values[0]
-        if first.ndim not in (2, 4) or first.shape[0] != 1 or first.shape[1] < 2:
+        if isinstance(self._card.decoder, Raw) or first.ndim not in (2, 4) or first.shape[0] != 1 or first.shape[1] < 2:
             return None
         decided = torch.from_numpy(first).argmax(1).numpy()
         return decided if first.ndim == 2 else decided[0]

@@ -104,6 +104,16 @@ def build_contenders(
     return built
 
 
+def dense_engines(
+    model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
+) -> dict[AnyContender, Dense]:
+    """Build the installed engines, and torch where none in float32 is; int8 engines calibrate on ``images``."""
+    dense = build_contenders(model, contenders, threads, images).runs
+    if all(contender.precision.loses for contender in dense):
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
+    return dense
+
+
 def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
     if contender is Contender.NCNN:
         return run_by_ncnn(model, threads)

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.bench.timing import measured
-from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task, has_places
 
 Image = NDArray[np.uint8]
 _WIDTH = 320  # pixels, of the picture in which motion is estimated
+_LEAST_SIDE = (
+    32  # pixels: dense flow of smaller pictures ends in an error, or the process, where OpenCV reads beyond them
+)
 _GRID = 6  # points per side of a box
 _LOST = -1e4  # coordinate of a point that was not found again: far outside of all pictures
 _RETURNS = 1.0  # pixels that a point may be off after it was tracked forward and back
@@ -27,7 +30,7 @@ class _Follow(Protocol):
 
 def can_follow(task: Task[Any], answer: Any) -> bool:
     """Tell whether an answer of this kind has places that can move with the picture."""
-    return isinstance(task, BoxDecisions) or (isinstance(task, ClassMaps) and answer.size > 1)
+    return isinstance(task, BoxDecisions) or (isinstance(task, ClassMaps) and has_places(answer))
 
 
 def follow_all(
@@ -101,7 +104,15 @@ def follow_classes(answer: NDArray[Any], before: Image, now: Image, size: tuple[
 def _dense_flow(first: Image, second: Image) -> NDArray[np.float32]:
     """Return how far each pixel of the first picture has moved (x, y) in the second, float32 [height, width, 2]."""
     method = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
-    return np.asarray(method.calc(first, second, np.zeros((*first.shape, 2), np.float32)), np.float32)
+    height, width = first.shape
+    below, beside = max(0, _LEAST_SIDE - height), max(0, _LEAST_SIDE - width)
+    if below or beside:
+        first, second = (
+            np.asarray(cv2.copyMakeBorder(each, 0, below, 0, beside, cv2.BORDER_REPLICATE), np.uint8)
+            for each in (first, second)
+        )
+    flow = method.calc(first, second, np.zeros((*first.shape, 2), np.float32))
+    return np.asarray(flow[:height, :width], np.float32)
 
 
 def _grey(image: Image) -> Image:

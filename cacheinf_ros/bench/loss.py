@@ -9,6 +9,10 @@ from typing import Any
 from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, score_all
 
 DENSE = "dense"
+NOTHING_FOUND = (
+    "Hardly anything is found in this recording, so losses say little: take one that shows what you look for."
+)
+"""What to say of a recording with fewer decisions than count."""
 MOST_PIXELS = 131_072
 """The number of pixels above which class maps are made smaller before they are judged."""
 
@@ -57,9 +61,9 @@ class LossMeter:
             self._agreed = consensus_of_all(self.task, self._decisions[DENSE])
         return self._agreed
 
-    def score(self, name: str) -> Score:
-        """Return how often one way was right."""
-        return sum(score_all(self.task, self._decisions[name], self.agreed), Score())
+    def score(self, name: str, first: int = 0) -> Score:
+        """Return how often one way was right, on the frames from ``first`` on."""
+        return sum(score_all(self.task, self._decisions[name], self.agreed)[first:], Score())
 
     def scores(self) -> dict[str, Score]:
         """Return how often each way was right."""

@@ -18,17 +18,17 @@ import numpy as np
 import torch
 
 from cacheinf_ros.bench.alternatives import DenseRun
-from cacheinf_ros.bench.contenders import AnyContender, Contender
-from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
+from cacheinf_ros.bench.contenders import AnyContender, Contender, dense_engines
+from cacheinf_ros.bench.dense_answers import DenseAnswers
+from cacheinf_ros.bench.kept_answers import KeptAnswer
+from cacheinf_ros.bench.loss import DENSE, LossMeter
 from cacheinf_ros.bench.node_answers import NodeAnswer, Reading, heard_answers
-from cacheinf_ros.bench.output_errors import ErrorScale
-from cacheinf_ros.bench.shots import Image, varied_images
-from cacheinf_ros.bench.stream import dense_engines
+from cacheinf_ros.bench.shots import Image
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.bench.trace import FrameTrace, Still
-from cacheinf_ros.engine import EngineConfig, Preprocessor, decode
-from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task, task_of_model
+from cacheinf_ros.engine import EngineConfig, Preprocessor
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task, has_places
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
@@ -79,28 +79,30 @@ def compare_replay(
     torch.set_num_threads(threads)
     images = _sample(source, played.published)
     dense = dense_engines(model, comparison.contenders, threads, images)
-    reading = _Reading(model, dense, images)
-    answers = reading.answers(source, played)
+    exact = _fastest(model, dense, images)
+    densely = DenseAnswers(model, dense[exact], images)
+    answers = _node_answers(densely, source, played, images[0])
     if len(answers) < 2:
         raise SourceError(f"{len(answers)} frames have an answer that can be compared; at least 2 are needed")
-    losses = LossMeter(reading.task, comparison.config.max_loss)
+    losses = LossMeter(densely.task, comparison.config.max_loss)
     took_ms: dict[str, Sequence[float | None]] = {}
     dense_ms: list[float] = []
     wanted = {answer.frame for answer in answers}
     for contender, run in dense.items():
-        if contender is not reading.exact and not contender.precision.loses:
+        if contender is not exact and not contender.precision.loses:
             continue
         name = contender.value if contender.precision.loses else DENSE
-        decided: list[tuple[Any, float]] = []
+        densely.outputs(run, images[0])  # the nodes have warmed up, too
+        given: list[KeptAnswer] = []
         for frame in _frames(source, wanted):
-            decided.append(reading.decide(run, frame.image))
-            progress(name, len(decided), len(answers))
-        losses.add_decisions(name, [decision for decision, _ in decided])
-        took_ms[name] = [ms for _, ms in decided]
+            given.append(densely.answer(run, frame.image, measured))
+            progress(name, len(given), len(answers))
+        losses.add_decisions(name, [_seen(answer.decision) for answer in given])
+        took_ms[name] = [answer.took_ms for answer in given]
         if name == DENSE:
-            dense_ms = [ms for _, ms in decided]
+            dense_ms = [answer.took_ms for answer in given]
     losses.add_decisions(NODES, [_seen(answer.decision) for answer in answers])
-    dense_run = DenseRun(task=reading.task, images=(), decisions=losses.decisions[DENSE], took_ms=dense_ms)
+    dense_run = DenseRun(task=densely.task, images=(), decisions=losses.decisions[DENSE], took_ms=dense_ms)
     for each in dense_run.every_few():
         losses.add_decisions(each.name, each.decisions)
         took_ms[each.name] = each.took_ms
@@ -111,8 +113,7 @@ def compare_replay(
             "frames": len(answers),
             "threads": threads,
             "fps": comparison.fps or source.fps,
-            "best_dense_fp32": reading.exact.value,
-            "loss": losses.loss(NODES),
+            "best_dense_fp32": exact.value,
         },
         labels=model.card.labels,
         stills=[Still.of(frame.image) for frame in _frames(source, wanted)],
@@ -123,54 +124,33 @@ def compare_replay(
     )
 
 
-class _Reading:
-    """Reads decisions from dense outputs and from results.
+def _fastest(model: Model, dense: Mapping[AnyContender, Dense], images: Sequence[Image]) -> AnyContender:
+    """Return the fastest engine in float32."""
+    prepared = Preprocessor(model.card).input(images[0])
+    took_ms = {
+        contender: min(measured(run, prepared)[1] for _ in range(_TRIES))
+        for contender, run in dense.items()
+        if not contender.precision.loses
+    }
+    return min(took_ms, key=took_ms.__getitem__)
 
-    Attributes:
-        exact: the fastest dense engine in float32.
-        task: the task that reads decisions.
-    """
 
-    def __init__(self, model: Model, dense: Mapping[AnyContender, Dense], images: Sequence[Image]) -> None:
-        self._names = [name for name, _ in model.graph.outputs]
-        self._card = model.card
-        self._preprocessor = Preprocessor(model.card)
-        self._size = (images[0].shape[0], images[0].shape[1])
-        blank = self._preprocessor.input(images[0])
-        took_ms = {
-            contender: min(measured(run, blank)[1] for _ in range(_TRIES))
-            for contender, run in dense.items()
-            if not contender.precision.loses
-        }
-        self.exact = min(took_ms, key=took_ms.__getitem__)
-        outputs = [dense[self.exact](self._preprocessor.input(image)) for image in varied_images(images)]
-        self._example = dict(zip(self._names, outputs[0], strict=True))
-        self.task: Task[Any] = task_of_model(
-            model.card, self._example, ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
-        )
-
-    def decide(self, run: Dense, image: Image) -> tuple[Any, float]:
-        """Return what a dense engine decides on a frame, and the milliseconds until it has decoded it, as nodes do."""
-
-        def answer() -> dict[str, Any]:
-            outputs = dict(zip(self._names, run(self._preprocessor.input(image)), strict=True))
-            decode(outputs, self._card, self._size)
-            return outputs
-
-        outputs, took_ms = measured(answer)
-        return _seen(self.task.read(outputs, self._size)), took_ms
-
-    def answers(self, source: Source, played: Played) -> list[NodeAnswer]:
-        """Return the answers of the nodes, in the order of the frames."""
-        indices = {FIRST_STAMP_NS + frame.stamp_ns: frame.index for frame in islice(source, played.published)}
-        example = self.task.read(self._example, self._size)
-        is_map = isinstance(self.task, ClassMaps) and example.size > 1
-        if not is_map and not isinstance(self.task, BoxDecisions):
-            lacking = set(self._names).difference(*(result.outputs for result in played.results[:1]))
-            if lacking:
-                raise SourceError(f"results lack outputs, which are too large for messages: {', '.join(lacking)}")
-        heard = heard_answers(played, self.task, indices, self._size, example.shape if is_map else None)
-        return sorted({answer.frame: answer for answer in heard}.values(), key=lambda answer: answer.frame)
+def _node_answers(densely: DenseAnswers, source: Source, played: Played, image: Image) -> list[NodeAnswer]:
+    """Return the answers of the nodes, in the order of the frames; ``image``: a frame, which are all of one size."""
+    indices = {FIRST_STAMP_NS + frame.stamp_ns: frame.index for frame in islice(source, played.published)}
+    task: Task[Any] = densely.task
+    size = (image.shape[0], image.shape[1])
+    example = task.read(densely.example, size)
+    is_map = isinstance(task, ClassMaps) and has_places(example)
+    if not is_map and not isinstance(task, BoxDecisions):
+        lacking = set(densely.example).difference(*(result.outputs for result in played.results[:1]))
+        if lacking:
+            raise SourceError(
+                f"results lack outputs, which are too large for messages: {', '.join(lacking)}; where they are "
+                "classes, labels or a decoder in a model card say so (docs/models.md)"
+            )
+    heard = heard_answers(played, task, indices, size, example.shape if is_map else None)
+    return sorted({answer.frame: answer for answer in heard}.values(), key=lambda answer: answer.frame)
 
 
 def _seen(decision: Any) -> Any:

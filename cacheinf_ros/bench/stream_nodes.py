@@ -24,7 +24,7 @@ from cacheinf_ros.bench.streaming import Emission, camera_times, newest, newest_
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.config import Value
 from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter, reading
-from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, has_places
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError, private_domain
 from cacheinf_ros.harness.playback import FIRST_FRAMES, FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC, await_backends
 from cacheinf_ros.mode import Mode
@@ -115,7 +115,7 @@ class StreamNodes:
         meter: EnergyMeter | None,
         number: int,
     ) -> NodeRun:
-        class_maps = isinstance(judge.task, ClassMaps) and judge.agreed[0].size > 1
+        class_maps = isinstance(judge.task, ClassMaps) and has_places(judge.agreed[0])
         with (
             private_domain() as domain,
             NodeGroup(self.folder / str(number), domain=domain) as group,

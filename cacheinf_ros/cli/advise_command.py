@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import Size, Threads, Weights, described, with_options
+from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import EngineConfig
@@ -69,9 +71,10 @@ class AdviseOptions:
     ] = ""
     idle_w: Annotated[float, described(PowerModel, "idle_w")] = _POWER.idle_w
     compute_w: Annotated[float, described(PowerModel, "compute_w")] = _POWER.compute_w
-    out: Annotated[Path, typer.Option(help="Folder for the page, the plot, the parameters and the figures.")] = Path(
-        "out/advice"
-    )
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for the page, the plot, the parameters and the figures.", callback=checked_folder),
+    ] = Path("out/advice")
 
 
 @with_options(AdviseOptions)
@@ -101,10 +104,11 @@ def advise(options: AdviseOptions) -> None:
     console = Console()
     console.print(_table(advice))
     for sentence in advice.verdict:
-        console.print(sentence)
+        console.print(sentence, markup=False)
     console.print(f"[dim]{_EXPLAINED}[/]", highlight=False)
     launch = _write(advice, run, options)
-    console.print(f"{options.out / 'advice.html'} shows it. To run it:\n{launch}", highlight=False, soft_wrap=True)
+    shows = f"{options.out / 'advice.html'} shows it. To run it:\n{launch}"
+    console.print(shows, highlight=False, soft_wrap=True, markup=False)
 
 
 def _measure(options: AdviseOptions, target: Target, link: ServerLink | None) -> StreamRun:
@@ -145,12 +149,14 @@ def _own(options: AdviseOptions, target: Target) -> dict[str, OwnSettings]:
 
 
 def _table(advice: Advice) -> Table:
-    table = Table(title=f"Wanted: {advice.target}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=f"Wanted: {escape(str(advice.target))}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for number, head in enumerate(("", "ms, mean", "with work behind", "slow", "loss", "last answer", "W", "enough")):
         table.add_column(head, justify="right" if number else "left")
     for way in advice.ways:
         table.add_row(
-            way.choice.name,
+            escape(way.choice.name),
             f"{way.mean_ms:.1f}",
             f"{way.busy_ms:.1f}",
             f"{way.slowest_ms:.1f}",
@@ -164,7 +170,7 @@ def _table(advice: Advice) -> Table:
 
 
 def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
-    """Write everything, and return the commands that start what is advised."""
+    """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
 
@@ -186,7 +192,10 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         "modes": ", ".join(way.choice.name for way in advice.ways),
     }
     write_report(options.out / "advice.json", {"source": source, "advice": advice.report(), **run.report})
-    file.write_text(parameters, encoding="utf-8")
-    (options.out / "pareto.png").write_bytes(pareto_figure(points_of(advice)).content)
-    write_page(advice_page(advice, run, settings, launch), options.out / "advice.html")
+    with writing(file):
+        file.write_text(parameters, encoding="utf-8")
+    with writing(options.out / "pareto.png"):
+        (options.out / "pareto.png").write_bytes(pareto_figure(points_of(advice)).content)
+    with writing(options.out / "advice.html"):
+        write_page(advice_page(advice, run, settings, launch), options.out / "advice.html")
     return launch

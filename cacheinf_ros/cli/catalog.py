@@ -16,6 +16,7 @@ from cacheinf_ros.catalog.build.finetune import TuningConfig
 from cacheinf_ros.catalog.build.techniques import Technique
 from cacheinf_ros.cli.catalog_show import draw_catalog, print_catalog
 from cacheinf_ros.cli.options import Size, Threads, with_options
+from cacheinf_ros.cli.output_files import checked_file, checked_folder
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.errors import CatalogError
@@ -51,7 +52,9 @@ class BuildOptions:
     """Options of ``cacheinf catalog build`` for what to make, from what, and under which conditions."""
 
     model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")]
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the catalog.")] = Path("catalog")
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the catalog.", callback=checked_folder)] = Path(
+        "catalog"
+    )
     on: FrameOptions
     size: Size = None
     specialise: Annotated[
@@ -120,7 +123,9 @@ def build(options: BuildOptions) -> None:
 @catalogs.command()
 def show(
     folder: Annotated[Path, typer.Argument(help="A folder that `cacheinf catalog build` has written.")],
-    plot: Annotated[Path | None, typer.Option(help="Draw accuracy against energy, memory and latency.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw accuracy against energy, memory and latency.", callback=checked_file)
+    ] = None,
 ) -> None:
     """Print a catalog: every variant that is kept, by place, and what was left out.
 

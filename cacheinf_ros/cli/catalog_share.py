@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
+from cacheinf_ros.cli.output_files import checked_folder
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
@@ -23,7 +25,7 @@ _SCENES = "scenes"
 
 def share(
     model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")],
-    out: Annotated[Path, typer.Option(help="Folder of the heads.")],
+    out: Annotated[Path, typer.Option(help="Folder of the heads.", callback=checked_folder)],
     heads: Annotated[
         str,
         typer.Option(
@@ -81,14 +83,15 @@ def share(
 def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Path) -> None:
     from cacheinf_ros.catalog.heads import CARD
 
-    table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {whole.name}")
+    table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {escape(whole.name)}")
     for head in trained:
-        table.add_row(head.name, ", ".join(head.labels), f"{head.accuracy:.1%}", str(head.samples))
+        table.add_row(escape(head.name), escape(", ".join(head.labels)), f"{head.accuracy:.1%}", str(head.samples))
     console = Console()
     console.print(table)
     alone = sum(whole.graph.flops(operator) for operator in whole.graph.operators)
     console.print(
         f"all together: {shared.merged.flops / alone:.2f} times the operations of {whole.name} alone, "
         f"instead of {shared.merged.flops_apart / alone:.2f}; written to {out}\n"
-        f"{out / CARD} is a model: give it to nodes and commands as `model`"
+        f"{out / CARD} is a model: give it to nodes and commands as `model`",
+        markup=False,
     )

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from cacheinf_ros.catalog import Place
+from cacheinf_ros.cli.output_files import writing
 
 if TYPE_CHECKING:
     from cacheinf_ros.catalog import CatalogFolder, VariantEntry
 
 
 def draw_catalog(found: CatalogFolder, path: Path) -> None:
-    """Draw accuracy against energy, memory and latency on the device, with the dominated variants in grey."""
+    """Draw accuracy against energy, memory and latency on the device, with the dominated variants in grey.
+
+    Raises:
+        ConfigError: the picture cannot be written.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 4), layout="constrained")
@@ -41,8 +47,8 @@ def draw_catalog(found: CatalogFolder, path: Path) -> None:
         axes.grid(alpha=0.25)
     axes_row[0].set_ylabel(found.file.measure)
     figure.suptitle(f"{found.file.name}: kept blue, dominated grey")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with writing(path):
+        figure.savefig(path, dpi=110)
 
 
 def _stairs(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tuple[float, float]]:
@@ -67,13 +73,13 @@ def print_catalog(found: CatalogFolder) -> None:
     """Print every variant that is kept, by place, what was left out, and what specialists gain."""
     console = Console()
     file = found.file
-    title = f"{file.name}, input {'x'.join(map(str, file.input_size))}; accuracy: {file.measure}"
+    title = f"{escape(file.name)}, input {'x'.join(map(str, file.input_size))}; accuracy: {file.measure}"
     table = Table(
         Column("variant", no_wrap=True), "right", "file MB", Column("place", no_wrap=True), "mJ", "ms", "MB", "load J",
         "$/10⁶", title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
     for entry in file.variants:
-        head = (entry.name, f"{entry.accuracy:.3f}", f"{entry.stored_bytes / 1e6:.3f}")
+        head = (escape(entry.name), f"{entry.accuracy:.3f}", f"{entry.stored_bytes / 1e6:.3f}")
         for place, cost in entry.costs.items():
             table.add_row(
                 *head, place.value, f"{1e3 * cost.energy_j:.1f}", f"{cost.latency_ms:.2f}",
@@ -81,12 +87,13 @@ def print_catalog(found: CatalogFolder) -> None:
             )  # fmt: skip
             head = ("", "", "")
     console.print(table)
-    console.print(f"{file.data}; {', '.join(f'{key} {value}' for key, value in file.conditions.items())}")
+    conditions = ", ".join(f"{key} {value}" for key, value in file.conditions.items())
+    console.print(f"{file.data}; {conditions}", markup=False)
     if file.dominated:
         names = ", ".join(f"{entry.name} ({entry.accuracy:.3f})" for entry in file.dominated)
-        console.print(f"dominated, and not kept: {names}", highlight=False)
+        console.print(f"dominated, and not kept: {names}", highlight=False, markup=False)
     for name, reason in file.left_out.items():
-        console.print(f"left out: {name}: {reason}", highlight=False)
+        console.print(f"left out: {name}: {reason}", highlight=False, markup=False)
     _print_specialists(found, console)
 
 
@@ -110,6 +117,6 @@ def _print_specialists(catalog: CatalogFolder, console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     trunks = ", ".join(f"{each.tensor} ({each.ms:.2f} ms, {each.memory_bytes / 1e6:.2f} MB)" for each in file.trunks)
-    console.print(f"small trunks: {trunks}; {file.samples} pictures of {file.data}", highlight=False)
+    console.print(f"small trunks: {trunks}; {file.samples} pictures of {file.data}", highlight=False, markup=False)
     if file.dropped:
         console.print(f"trunks that no skew would choose: {', '.join(file.dropped)}", highlight=False)

@@ -11,9 +11,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cacheinf_ros.cli.demo_report import Image, Trial, demo_table, draw_boxes, draw_demo
+from cacheinf_ros.cli.output_files import checked_folder
 from cacheinf_ros.engine import Box
 from cacheinf_ros.engine.accuracy import Detections, score_sequence
 from cacheinf_ros.matching import IDENTICAL, draw_overlay, matching_for
@@ -42,7 +44,9 @@ def demo(
     frames: Annotated[int, typer.Option(min=2, help="Frames of each run.")] = 80,
     rate: Annotated[float, typer.Option(min=0.1, help="Frames per second; slow enough for the dense run.")] = 10.0,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the engine.")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the nodes' logs.")] = Path("out"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the picture and the nodes' logs.", callback=checked_folder)
+    ] = Path("out"),
 ) -> None:
     """Play a fixed and a handheld scene through the real nodes, with the cache and without, and compare.
 
@@ -59,10 +63,12 @@ def demo(
     console = Console()
     console.print(demo_table(trials))
     draw_demo(trials, out / "demo.png")
-    console.print(f"picture: {out / 'demo.png'}")
+    console.print(f"picture: {out / 'demo.png'}", markup=False)
     lost = sum(trial.unanswered for trial in trials)
     if lost:
-        console.print(f"[red]{lost} accepted frames got no result[/]; the nodes' logs are in {out / 'logs'}")
+        console.print(
+            f"[red]{lost} accepted frames got no result[/]; the nodes' logs are in {escape(str(out / 'logs'))}"
+        )
         raise typer.Exit(1)
 
 
@@ -96,7 +102,7 @@ def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: i
                 for mode in (plan.mode, Mode.DENSE):
                     recorder.set_parameters("/matcher", **_matching(mode))
                     recorder.set_parameters("/inference", mode=mode.value)
-                    task = progress.add_task(f"{plan.source.partition('?')[0]}, {mode.value}", total=frames)
+                    task = progress.add_task(escape(f"{plan.source.partition('?')[0]}, {mode.value}"), total=frames)
                     played = play(
                         group, recorder, source=plan.source, node="inference", subscribers=2, rate=rate,
                         frames=frames, progress=lambda count, task=task: progress.update(task, completed=count),  # type: ignore[misc]
@@ -126,8 +132,8 @@ def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
         dropped=cached.dropped + dense.dropped,
         unanswered=cached.unanswered + dense.unanswered,
         reuse_ratio=float(np.mean([result.reuse_ratio for result in cached.results])),
-        cached_ms=_latency(cached, matching=True),
-        dense_ms=_latency(dense, matching=False),
+        cached_ms=latency(cached, matching=True),
+        dense_ms=latency(dense, matching=False),
         cached_f1=_f1(plan.source, cached),
         dense_f1=_f1(plan.source, dense),
         frame=frame,
@@ -135,15 +141,18 @@ def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
     )
 
 
-def _latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
-    """Return what the inference node took for each frame, in ms, and with ``matching`` also what the matcher took."""
-    return np.array(
-        [
-            result.compute_ms + (played.links[result.stamp_ns].matching_ms if matching else 0.0)
-            for result in played.results
-            if not matching or result.stamp_ns in played.links
-        ]
-    )
+def latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
+    """Return what the inference node took for each frame, in ms, and with ``matching`` also what the matcher took.
+
+    Frames whose maps were not heard count with the matcher's mean: without its map a frame is computed completely.
+    """
+    known = [link.matching_ms for link in played.links.values()] if matching else []
+    usual_ms = float(np.mean(known)) if known else 0.0
+    took = []
+    for result in played.results:
+        link = played.links.get(result.stamp_ns)
+        took.append(result.compute_ms + (link.matching_ms if matching and link is not None else usual_ms))
+    return np.array(took)
 
 
 def _index(stamp_ns: int, fps: float) -> int:

@@ -10,7 +10,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
+
+from cacheinf_ros.cli.output_files import writing
 
 Image = NDArray[np.uint8]
 _GREEN = (60, 220, 60)
@@ -53,7 +56,7 @@ class Trial:
 
 def demo_table(trials: Sequence[Trial]) -> Table:
     """Return a table with one column per trial."""
-    heads = (f"{trial.name}, {trial.mode}" for trial in trials)
+    heads = (escape(f"{trial.name}, {trial.mode}") for trial in trials)
     table = Table("", *heads, title="matching and inference in the nodes, mean per frame")
     rows: tuple[tuple[str, Callable[[Trial], str]], ...] = (
         ("frames in, both runs", lambda t: str(t.published)),
@@ -110,8 +113,8 @@ def draw_demo(trials: Sequence[Trial], path: Path) -> None:
         right.legend(loc="upper right", frameon=False)
         for side in ("top", "right"):
             right.spines[side].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with writing(path):
+        figure.savefig(path, dpi=110)
 
 
 def _score(value: float | None) -> str:

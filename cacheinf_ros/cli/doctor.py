@@ -6,17 +6,29 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import psutil
-import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from cacheinf_ros.fast_dds import HOLE_REMEDY, known_hole, loaded_version
+from cacheinf_ros.errors import INSTALL_REMEDY
+from cacheinf_ros.fast_dds import HOLE_REMEDY, known_hole, loaded_library
+
+_BOUNDED = "mode bounded, which uses the fastest engine there is, and bench"
+_PAGES = "pages and pictures of cacheinf"
+_ONNX = "ONNX models and engines"
+PACKAGES = {
+    "torch": "", "numba": "", "numpy": "", "opencv-python-headless": "", "pydantic": "", "pyyaml": "", "scipy": "",
+    "safetensors": "", "rosbags": "", "psutil": "", "rich": "", "typer": "", "onnx": _ONNX, "onnxslim": _ONNX,
+    "torchvision": "torchvision:NAME models", "onnxruntime": _BOUNDED, "openvino": _BOUNDED, "onnxscript": _BOUNDED,
+    "scikit-image": "built-in scenes", "matplotlib": _PAGES, "jinja2": _PAGES,
+}  # fmt: skip
+"""The packages that this one depends on: name -> what cannot be had without it; empty: anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +62,24 @@ def doctor() -> None:
             if finding.found
             else ("[red]missing[/]" if finding.needed else f"[yellow]{finding.otherwise}[/]")
         )
-        table.add_row(mark, finding.subject, finding.value, "" if finding.found else finding.remedy)
+        table.add_row(mark, finding.subject, escape(finding.value), "" if finding.found else escape(finding.remedy))
     Console().print(table)
     if any(finding.needed and not finding.found for finding in findings):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _findings() -> Iterator[Finding]:
     yield Finding(subject="Python", value=platform.python_version())
-    memory = psutil.virtual_memory().total / 2**30
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     yield Finding(subject="processor", value=f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}")
-    for name in ("torch", "numba", "opencv-python-headless", "rosbags"):
-        yield _package(name, needed=True)
-    bounded = "mode bounded, which uses the fastest engine there is, and bench"
-    for name, purpose in (("torchvision", "torchvision:NAME models"), ("onnxruntime", bounded), ("openvino", bounded)):
-        yield _package(name, needed=False, purpose=purpose)
+    for name, purpose in PACKAGES.items():
+        yield _package(name, needed=not purpose, purpose=purpose)
+    yield _asked("commands", _commands, remedy=INSTALL_REMEDY)
     yield _asked("compiled kernels", _kernels, remedy="`make build` compiles them (needs g++)", needed=False)
     yield _asked("devices", _devices, remedy="")
     yield _package("triton", needed=False, purpose="device: cuda")
     yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
-    yield _asked("RMW", _middleware, remedy="pip install ros-rclpy\\[fastrtps]")
+    yield _asked("RMW", _middleware, remedy="pip install ros-rclpy[fastrtps]")
     yield _fast_dds()
     yield _asked("messages", _messages, remedy="`make build`, or `colcon build` and source its setup file")
     remedy = "optional: comes with a ROS distribution"
@@ -91,6 +101,11 @@ def _asked(subject: str, question: Callable[[], str], *, remedy: str, needed: bo
         reason = str(error).strip().splitlines()
         value = reason[0][:80] if reason else type(error).__name__
         return Finding(subject=subject, value=value, found=False, needed=needed, remedy=remedy)
+
+
+def _commands() -> str:
+    importlib.import_module("cacheinf_ros.cli.all_commands")
+    return "all can be loaded"
 
 
 def _kernels() -> str:
@@ -130,11 +145,14 @@ def _middleware() -> str:
 
 def _fast_dds() -> Finding:
     """Report the version of Fast DDS; must be called after the middleware was loaded."""
-    version = loaded_version()
-    if version is None:
+    library = loaded_library()
+    if library is None:
         return Finding(subject="Fast DDS", value="not used")
-    hole = known_hole(version)
-    value = ".".join(map(str, version)) + (f": {hole}" if hole else "")
+    if library.version is None:
+        value, hole = f"version unknown: {library.path}", "not to be excluded"
+    else:
+        hole = known_hole(library.version)
+        value = ".".join(map(str, library.version)) + (f": {hole}" if hole else "")
     return Finding(
         subject="Fast DDS", value=value, found=not hole, needed=False, remedy=HOLE_REMEDY, otherwise="warning"
     )

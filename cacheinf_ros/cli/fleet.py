@@ -13,8 +13,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.fleet_report import demo_tables, draw_simulations, load_table, simulation_table, status_tables
-from cacheinf_ros.cli.options import with_options
+from cacheinf_ros.cli.options import JsonFile, with_options
+from cacheinf_ros.cli.output_files import checked_file, checked_folder
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.fleet import FleetRules
 from cacheinf_ros.fleet.ray_cluster import RayCluster
@@ -44,7 +46,9 @@ class DemoOptions:
         int,
         typer.Option(min=0, help="Frames to be sent at the end while one node after the other is drained; 0: none."),
     ] = 100
-    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/fleet")
+    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.", callback=checked_folder)] = (
+        Path("out/fleet")
+    )
 
 
 @fleet.command()
@@ -67,7 +71,7 @@ def demo(options: DemoOptions) -> None:
         report = run_demo(config, domain=domain, folder=out / "logs", progress=console.log)
     for table in demo_tables(report):
         console.print(table)
-    (out / "report.json").write_text(json.dumps(report.figures, indent=1) + "\n", encoding="utf-8")
+    write_report(out / "report.json", report.figures)
     if not all(each.is_met for each in report.requirements):
         console.print(f"the nodes' logs are in {out / 'logs'}")
         raise typer.Exit(1)
@@ -124,8 +128,10 @@ class SimulateOptions:
     fails_every_s: Annotated[float, typer.Option(min=0, help="Mean time between a machine's failures; 0: none.")] = 0.0
     sessions_per_process: Annotated[int, typer.Option(min=1, help="As a rule; more after failures.")] = 1
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw them there, as PNG or SVG.")] = None
+    json_file: JsonFile = None
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw them there, as PNG or SVG.", callback=checked_file)
+    ] = None
 
 
 @fleet.command(name="simulate")
@@ -157,7 +163,7 @@ def simulate_command(options: SimulateOptions) -> None:
             }
             for each in reports
         ]  # fmt: skip
-        options.json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_report(options.json_file, rows)
 
 
 def _measured(options: SimulateOptions) -> Measured:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from cacheinf_ros.cli.output_files import writing
 from cacheinf_ros.fleet import FleetStatus
 from cacheinf_ros.fleet.simulated_fleet import SimulationReport
 
@@ -91,7 +92,8 @@ def draw_simulations(reports: Sequence[SimulationReport], out: Path) -> None:
     latency.legend()
     cost.plot(robots, [each.machines_per_robot for each in reports], "o-")
     cost.set(xscale="log", xlabel="robots", ylabel="machines per robot served", ylim=(0, None))
-    figure.savefig(out, dpi=110)
+    with writing(out):
+        figure.savefig(out, dpi=110)
 
 
 def simulation_table(reports: Sequence[SimulationReport]) -> Table:

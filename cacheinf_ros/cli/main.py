@@ -7,63 +7,43 @@ import logging
 import signal
 import sys
 
-import typer
-from rich.console import Console
-from rich.logging import RichHandler
-
-from cacheinf_ros.cli.advise_command import advise
-from cacheinf_ros.cli.bench import bench
-from cacheinf_ros.cli.catalog import catalogs
-from cacheinf_ros.cli.catalog_share import share
-from cacheinf_ros.cli.demo import demo
-from cacheinf_ros.cli.doctor import doctor
-from cacheinf_ros.cli.fleet import fleet
-from cacheinf_ros.cli.laboratory import add_laboratory
-from cacheinf_ros.cli.memory import memory
-from cacheinf_ros.cli.models import models
-from cacheinf_ros.cli.profile import profile
-from cacheinf_ros.cli.quantise_command import quantise
-from cacheinf_ros.cli.replay_command import replay
-from cacheinf_ros.cli.soak_command import soak
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import CacheinfError, missing_package
 
 _KILLED_BY = 128  # added to a signal's number, as in shells
-
-app = typer.Typer(
-    help="CNN inference on a camera stream that recomputes only what changed.\n\n"
-    "New here? [bold]cacheinf demo[/] shows it at work, [bold]cacheinf doctor[/] says what this machine can do.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
-app.command()(demo)
-app.command()(replay)
-app.command()(advise)
-add_laboratory(bench)
-app.add_typer(bench, name="bench")
-app.add_typer(models, name="models")
-catalogs.command()(share)
-app.add_typer(catalogs, name="catalog")
-app.add_typer(fleet, name="fleet")
-app.command()(memory)
-app.command()(profile)
-app.command()(quantise)
-app.command()(soak)
-app.command()(doctor)
 
 
 def main() -> None:
     """Run the command line; an error that the user can do something about is one line, and exit code 2."""
+    # exit normally, so that nodes, network namespaces and limits that were set up are taken down, too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(_KILLED_BY + number))
+    try:
+        _run()
+    except ModuleNotFoundError as error:
+        print(f"error: {missing_package(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _run() -> None:
+    from rich.console import Console  # here, as all that others have written: what is missing is told in one line
+    from rich.logging import RichHandler
+    from rich.text import Text
+
     console = Console(stderr=True)
     logging.basicConfig(
         level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
     )
-    # exit normally, so that nodes, network namespaces and limits that were set up are taken down, too
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(_KILLED_BY + number))
     try:
-        app()
+        if sys.argv[1:] == ["doctor"]:  # alone, as it must run where what other commands and typer import is missing
+            from cacheinf_ros.cli.doctor import doctor
+
+            doctor()
+        else:
+            from cacheinf_ros.cli.all_commands import app
+
+            app()
     except CacheinfError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        # no markup: texts quote what users have written, brackets and all
+        console.print(Text.assemble(("error:", "red"), f" {error}"), soft_wrap=True)
         sys.exit(2)
 
 

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Threads, Weights, described
+from cacheinf_ros.cli.output_files import checked_file, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Cache, EngineConfig, Precision
 from cacheinf_ros.memory import MIB, Placement, TensorRecord
@@ -35,7 +37,9 @@ def memory(
     threads: Threads = _DEFAULTS.threads,
     device: Annotated[str, described(EngineConfig, "device")] = _DEFAULTS.device,
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
-    out: Annotated[Path | None, typer.Option(help="Draw the plan: time across, address up.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the plan: time across, address up.", callback=checked_file)
+    ] = None,
     time_limit_s: Annotated[
         float, typer.Option(min=0, help="How long to search for an arena smaller than the best greedy one.")
     ] = 10.0,
@@ -77,7 +81,9 @@ def memory(
     if graph is not executed:
         own = optimal(records_of(lay_out(executed), caching), time_limit_s=time_limit_s).placement.size / MIB
         typer.echo(f"operators run in an order that needs less memory: in the model's own the arena is {own:.3f} MiB")
-    table = Table("strategy", "shared objects, MiB", "one arena, MiB", title=f"{loaded.name}, {len(records)} tensors")
+    table = Table(
+        "strategy", "shared objects, MiB", "one arena, MiB", title=f"{escape(loaded.name)}, {len(records)} tensors"
+    )
     for name in dict.fromkeys((*OFFSETS, *SHARED_OBJECTS)):
         sizes = (f"{kind[name](records).size / MIB:.3f}" if name in kind else "" for kind in (SHARED_OBJECTS, OFFSETS))
         table.add_row(name, *sizes)
@@ -91,7 +97,11 @@ def memory(
 
 
 def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path, *, title: str) -> None:
-    """Draw a rectangle for each tensor: computations across, addresses in MiB up."""
+    """Draw a rectangle for each tensor: computations across, addresses in MiB up.
+
+    Raises:
+        ConfigError: the picture cannot be written.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 5), layout="constrained")
@@ -113,4 +123,5 @@ def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path,
             axes.text(*middle, record.name, ha="center", va="center", fontsize="x-small")
     axes.set(title=f"{title}: {placement.size / MIB:.2f} MiB", xlabel="computation", ylabel="MiB")
     axes.set(xlim=(0, end), ylim=(0, placement.size / MIB or 1))
-    figure.savefig(path, dpi=110)
+    with writing(path):
+        figure.savefig(path, dpi=110)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
@@ -61,7 +62,7 @@ def inspect(
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     table = _every_operator(loaded.graph) if every else _counts(loaded.graph)
-    table.title = f"{loaded.name}, input {_by(loaded.input_size)}"
+    table.title = escape(f"{loaded.name}, input {_by(loaded.input_size)}")
     console = Console()
     console.print(table)
     console.print(f"weights: {_WEIGHTS[loaded.weights_origin]}", highlight=False)
@@ -113,7 +114,7 @@ def _every_operator(graph: Graph) -> Table:
         table.add_row(
             execution(operator, graph).value,
             _kind(operator),
-            operator.name,
+            escape(operator.name),
             _by(graph.tensors[operator.output].shape),
             f"{work / 1e9:.3g}" if work else "",
         )
@@ -122,7 +123,9 @@ def _every_operator(graph: Graph) -> Table:
 
 def _reading(model: Model) -> Iterator[str]:
     """Yield what the model is taken for: how an image becomes its input, and its outputs an answer."""
+    from cacheinf_ros.engine.decisions import FEW_CHANNELS, JudgedAs
     from cacheinf_ros.engine.decoders import guessed_decoder
+    from cacheinf_ros.graph.decoder_configs import Raw
 
     card = model.card
     yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}"
@@ -137,9 +140,17 @@ def _reading(model: Model) -> Iterator[str]:
             "says what they mean (docs/models.md)"
         )
         return
+    if isinstance(decoder, Raw):
+        yield "answer: the outputs as they are"
+        return
     by = "" if card.decoder else ", by the shape of the output; a model card says it for certain"
-    names = ", ".join(card.labels[:_LABELS]) + (", ..." if len(card.labels) > _LABELS else "")
+    names = escape(", ".join(card.labels[:_LABELS])) + (", ..." if len(card.labels) > _LABELS else "")
     yield f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
+    if not card.decoder and not card.labels:
+        (shape,) = shapes.values()
+        few = shape[1] <= FEW_CHANNELS
+        judged = JudgedAs.VALUES_OF_FEW_CHANNELS if few else JudgedAs.GUESSED_CLASSES
+        yield f"in mode bounded judged as {judged.value}" + (" (probabilities are taken for classes)" if few else "")
 
 
 def _normalisation(card: ModelCard) -> str:
@@ -155,13 +166,13 @@ def _remarks(graph: Graph) -> Iterator[str]:
     for name, tensor in graph.outputs:
         field = receptive_field(graph, tensor)
         reach = "the whole image" if field == image else f"{_by(field)} pixels of the image"
-        yield f"output {name} {_by(graph.tensors[tensor].shape)}: a pixel depends on {reach}"
+        yield f"output {escape(name)} {_by(graph.tensors[tensor].shape)}: a pixel depends on {reach}"
     cached = sum(spec.pixels * spec.channels * 4 for spec in graph.tensors.values() if spec.is_map)
     yield f"feature maps kept between frames: at most {cached / 1e6:.1f} MB"
     if graph.unknown:
         yield (
-            f"[yellow]unknown to the engine:[/] {', '.join(graph.unknown)}. These and all that depends on them are "
-            "computed completely on every frame: slower, never wrong."
+            f"[yellow]unknown to the engine:[/] {escape(', '.join(graph.unknown))}. These and all that depends on them "
+            "are computed completely on every frame: slower, never wrong."
         )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from cacheinf_ros.cli.output_files import checked_file
 from cacheinf_ros.config import Config
 
 ModelReference = Annotated[
@@ -38,7 +39,10 @@ SourceReference = Annotated[
     ),
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to this file.")]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the figures to this file.", callback=checked_file),
+]
 
 
 Options = TypeVar("Options")

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile, Size, Threads, Weights, described
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Precision
@@ -51,11 +52,12 @@ def profile(
     for i, name in enumerate(workload.names):
         kib = float(memory[i] / 1024)
         height = int(workload.heights[i + 1])
-        table.add_row(name, str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}")
+        table.add_row(
+            escape(name), str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}"
+        )
         curve = dict(zip(map(str, POINTS), took[i].tolist(), strict=True))
         rows.append({"operator": name, "rows": height, "ms": curve, "active": float(active[i]), "kib": kib})
     console = Console()
     console.print(table)
     console.print(f"{took[:, -1].sum():.1f} ms in all; {now.sum():.1f} ms at a reuse ratio of {reuse:g}")
-    if json_file is not None:
-        json_file.write_text(json.dumps({"model": loaded.name, "operators": rows}, indent=1) + "\n", encoding="utf-8")
+    write_report(json_file, {"model": loaded.name, "operators": rows})

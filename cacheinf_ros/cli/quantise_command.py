@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile, Size, SourceReference, Threads, Weights
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
@@ -55,25 +56,25 @@ def quantise(
     kept = keep_scales(loaded, found.scales)
     _print(console, loaded, found)
     if kept is not None:
-        console.print(f"kept in {kept}: set precision to int8", soft_wrap=True, highlight=False)
-    if json_file is not None:
-        json_file.write_text(json.dumps(_report(loaded, found, len(images)), indent=1) + "\n", encoding="utf-8")
+        console.print(f"kept in {kept}: set precision to int8", soft_wrap=True, highlight=False, markup=False)
+    write_report(json_file, _report(loaded, found, len(images)))
 
 
 def _print(console: Console, model: Model, found: Quantised) -> None:
     from cacheinf_ros.engine.quantisation import describe, int8_graph
 
     table = Table(
-        "tensor", "error", title=f"{model.name}: the {_WORST} tensors with the largest errors, and all outputs"
+        "tensor", "error", title=f"{escape(model.name)}: the {_WORST} tensors with the largest errors, and all outputs"
     )
     for name, error in sorted(found.tensor_errors.items(), key=lambda item: -item[1])[:_WORST]:
-        table.add_row(name, f"{error:.4f}")
+        table.add_row(escape(name), f"{error:.4f}")
     table.add_section()
     for name, error in found.output_errors.items():
-        table.add_row(f"output {name}", f"{error:.4f}")
+        table.add_row(f"output {escape(name)}", f"{error:.4f}")
     console.print(table)
-    console.print(f"{describe(int8_graph(model.graph, found.scales))}; ranges by {found.method.value}", highlight=False)
-    console.print("tried: " + "; ".join(f"{what} {error:.4f}" for what, error in found.tried.items()), highlight=False)
+    told = f"{describe(int8_graph(model.graph, found.scales))}; ranges by {found.method.value}"
+    tried = "tried: " + "; ".join(f"{what} {error:.4f}" for what, error in found.tried.items())
+    console.print(told, tried, sep="\n", highlight=False, markup=False)
 
 
 def _report(model: Model, found: Quantised, frames: int) -> dict[str, object]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import described, with_options
+from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
@@ -61,7 +63,9 @@ class ReplayOptions:
     int8: Annotated[
         bool, typer.Option("--int8/--no-int8", help="Compare with int8, too, which takes a minute to prepare.")
     ] = True
-    out: Annotated[Path, typer.Option(help="Folder for the bag, the reports and the nodes' logs.")] = Path("out/replay")
+    out: Annotated[
+        Path, typer.Option(help="Folder for the bag, the reports and the nodes' logs.", callback=checked_folder)
+    ] = Path("out/replay")
 
 
 @with_options(ReplayOptions)
@@ -81,7 +85,7 @@ def replay(options: ReplayOptions) -> None:
         "expiry": options.expiry, "threads": options.threads,
     }  # fmt: skip
     played, readings = _play(options, parameters)
-    report = {"source": Path(options.source).name, **parameters, **_figures(played)}
+    report = {"source": Path(options.source).name, **parameters, **_figures(played, options.mode)}
     _write(played, report, options.out)
     _print(report, options.out)
     if options.html and played.results:
@@ -171,21 +175,25 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
         try:
             run = compare_replay(model, open_source(options.source), played, comparison, show)
         except CacheinfError as error:  # the results are there, and are told about without the page
-            console.print(f"no page: {error}", highlight=False)
+            console.print(f"no page: {error}", highlight=False, markup=False)
             return
     settings = {name: str(getattr(options, name)) for name in _SETTINGS if getattr(options, name) != ""}
     settings |= {"mode": options.mode.value, "matcher": options.matcher.value, "source": Path(options.source).name}
     page = replay_page(run, NODES, played, settings)
-    write_page(page, options.out / "report.html")
+    with writing(options.out / "report.html"):
+        write_page(page, options.out / "report.html")
     for sentence in page.verdict:
-        console.print(sentence, highlight=False)
-    console.print(f"{options.out / 'report.html'} shows it", highlight=False, soft_wrap=True)
+        console.print(sentence, highlight=False, markup=False)
+    console.print(f"{options.out / 'report.html'} shows it", highlight=False, soft_wrap=True, markup=False)
 
 
-def _figures(played: Played) -> dict[str, Any]:
-    from cacheinf_ros.bench import summary
+def _figures(played: Played, mode: Mode) -> dict[str, Any]:
+    """Return counts of all frames; shares and times are those of the frames after bounded mode has learnt."""
+    from cacheinf_ros.bench import frames_to_learn, summary
 
     results = [result for result in played.results if not result.error]
+    learning = frames_to_learn(len(results), promises=mode is Mode.BOUNDED)
+    learnt = results[learning:]
     return {
         "frames": played.published,
         "accepted": played.accepted,
@@ -193,9 +201,10 @@ def _figures(played: Played) -> dict[str, Any]:
         "results": len(played.results),
         "errors": len(played.results) - len(results),
         "modes": {mode: sum(r.mode == mode for r in results) for mode in sorted({r.mode for r in results})},
-        "reuse_ratio": {"mean": float(np.mean([r.reuse_ratio for r in results])) if results else 0.0},
-        "active_flops": {"mean": float(np.mean([r.active_share for r in results])) if results else 0.0},
-        "latency_ms": summary([r.compute_ms for r in results]) if results else None,
+        "learning": learning,
+        "reuse_ratio": {"mean": float(np.mean([r.reuse_ratio for r in learnt])) if learnt else 0.0},
+        "active_flops": {"mean": float(np.mean([r.active_share for r in learnt])) if learnt else 0.0},
+        "latency_ms": summary([r.compute_ms for r in learnt]) if learnt else None,
     }
 
 
@@ -203,13 +212,19 @@ def _write(played: Played, report: dict[str, Any], out: Path) -> None:
     from cacheinf_ros.harness.playback import RESULT_TOPIC
     from cacheinf_ros.harness.result_bag import write_results
 
-    write_results(out / "results", RESULT_TOPIC, [(result.stamp_ns, result.serialized) for result in played.results])
-    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    results = [(result.stamp_ns, result.serialized) for result in played.results]
+    with writing(out / "results"):
+        write_results(out / "results", RESULT_TOPIC, results)
+    write_report(out / "report.json", report)
 
 
 def _print(report: dict[str, Any], out: Path) -> None:
     counted = ("frames", "results", "dropped", "errors")
-    table = Table(*counted, "reused", "FLOPs", "p50 ms", "p95 ms", title=report["source"])
+    caption = f"shares and times without the first {report['learning']} frames, from which bounded mode learns"
+    table = Table(
+        *counted, "reused", "FLOPs", "p50 ms", "p95 ms", title=escape(report["source"]),
+        caption=caption if report["learning"] else None,
+    )  # fmt: skip
     latency = report["latency_ms"] or {"p50": float("nan"), "p95": float("nan")}
     table.add_row(
         *(str(report[key]) for key in counted),
@@ -220,4 +235,4 @@ def _print(report: dict[str, Any], out: Path) -> None:
     )
     console = Console()
     console.print(table)
-    console.print(f"results: {out / 'results'}   report: {out / 'report.json'}")
+    console.print(f"results: {out / 'results'}   report: {out / 'report.json'}", markup=False)

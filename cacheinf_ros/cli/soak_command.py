@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import with_options
+from cacheinf_ros.cli.output_files import checked_folder
 from cacheinf_ros.harness import Column
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig, SoakReport
 from cacheinf_ros.sources import open_source
@@ -46,7 +47,9 @@ class SoakOptions:
     ] = 300.0
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
-    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak")
+    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.", callback=checked_folder)] = (
+        Path("out/soak")
+    )
 
 
 @with_options(SoakOptions)
@@ -69,8 +72,7 @@ def soak(options: SoakOptions) -> None:
     console = Console()
     with private_domain() as domain:
         report = run(config, domain=domain, folder=out / "logs", progress=console.log)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(json.dumps(figures(report), indent=1) + "\n", encoding="utf-8")
+    write_report(out / "report.json", figures(report))
     for table in _tables(report):
         console.print(table)
     console.print(f"report: {out / 'report.json'}")

@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from cacheinf_ros.config import Value
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.pipeline import wait_until
+
+if TYPE_CHECKING:
+    from cacheinf_ros.config import Value
 
 _READY = "ready"
 _CANNOT_START = 2
@@ -119,6 +120,8 @@ class NodeProcess:
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until the node takes frames; raises :class:`ProcessError` with its output where it does not."""
+        from cacheinf_ros.pipeline import wait_until  # here: what it loads may be missing where a node is to say so
+
         wait_until(lambda: self.is_ready or self.exit_code is not None, timeout_s)
         if not self.is_ready:
             code = self.exit_code
@@ -175,8 +178,13 @@ class NodeGroup:
         self.processes: list[NodeProcess] = []
 
     def start(self, command: NodeCommand) -> NodeProcess:
-        """Start a node, without waiting until it is ready."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Start a node, without waiting until it is ready; raises :class:`ProcessError` where it cannot log."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ProcessError(
+                f"{self._folder} cannot be made for logs: {error.strerror}; give another place"
+            ) from None
         log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
         with _signals_deferred():  # or the process might run on without being in the list
             process = self.started(command, log)

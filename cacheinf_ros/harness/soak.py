@@ -12,7 +12,7 @@ import queue
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,8 +217,7 @@ class _Soak:
             config.seed, duration_s=config.duration_s, every_s=rates.fault_every_s, robots=self._befallible,
             matchers=self._matchers, server_share=rates.server_share, cut_share=rates.cut_share,
         )  # fmt: skip
-        for fault in plan:
-            self._agenda.at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]
+        self._await_fault(iter(plan), began)
         for robot in self._robots:
             self._agenda.at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot))  # type: ignore[misc]
         self._agenda.at(began, self._sample)
@@ -228,6 +227,18 @@ class _Soak:
             self._agenda.at(began + config.tune_every_s, self._tune)
         if config.rest_every_s:
             self._agenda.at(began + config.rest_every_s, self._rest)
+
+    def _await_fault(self, plan: Iterator[Fault], began: float) -> None:
+        """Schedule the next fault only: once there were enough, nothing waits for the rest of the plan."""
+        fault = next(plan, None)
+        if fault is None or began + fault.at_s >= self._end:
+            return
+
+        def befall() -> None:
+            self._befall(fault)
+            self._await_fault(plan, began)
+
+        self._agenda.at(began + fault.at_s, befall)
 
     @property
     def _counted(self) -> Counter[Fate]:

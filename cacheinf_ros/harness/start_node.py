@@ -23,6 +23,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import NoReturn
 
+from cacheinf_ros.errors import missing_package
 from cacheinf_ros.quiet_end import end_quietly_on_signals
 
 EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", "replay", "server")
@@ -59,7 +60,11 @@ def _run(name: str) -> int:
     if find_spec("rclpy") is None:
         print("rclpy is not installed: source a ROS 2 distribution, or run `make build`", file=sys.stderr)
         return 2
-    return int(import_module(name if "." in name else f"cacheinf_ros.nodes.{name}").main())
+    try:
+        return int(import_module(name if "." in name else f"cacheinf_ros.nodes.{name}").main())
+    except ModuleNotFoundError as error:
+        print(missing_package(error), file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

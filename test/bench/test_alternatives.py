@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from strategies import shifted, textured
@@ -33,6 +36,23 @@ def test_boxes_move_with_the_picture_and_are_computed_anew() -> None:
     for answer, right in zip(answers, dense, strict=True):
         np.testing.assert_allclose(answer.boxes, right.boxes, atol=0.5)
     assert answers[3] is dense[3] and len(took_ms) == 4
+
+
+def test_pictures_that_are_too_small_for_dense_flow() -> None:
+    """OpenCV raises for some sizes; for others it reads beyond the picture, which may end the process."""
+    program = """
+import numpy as np
+from cacheinf_ros.bench.flow import follow_all
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+
+for size in ((8, 8), (1, 1), (12, 320), (13, 31), (13, 100), (64, 2048)):
+    frames = [np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8) for seed in (0, 0, 1)]
+    answers = [np.zeros(size, np.uint8)] * 3
+    followed, _ = follow_all(ClassMaps("scores", size), frames, answers, [0, 0, 0])
+    assert all(map(np.array_equal, followed, answers)), size
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_boxes_stay_where_nothing_is_found_again() -> None:

@@ -122,5 +122,7 @@ def test_boxes_of_a_low_score_do_not_count() -> None:
 
 def test_decisions_of_vectors_and_maps() -> None:
     assert Answer({"y": np.array([[0.1, 0.9]])}, CARD, (2, 2)).decisions.tolist() == [1]
+    raw = CARD.changed(decoder={"kind": "raw"})
+    assert Answer({"y": np.array([[0.1, 0.9]])}, raw, (2, 2)).decisions is None
     assert answer(4).decisions.tolist() == [[0, 1], [1, 1]]
     assert Answer({"y": np.zeros((1, 9, 4))}, CARD, (2, 2)).decisions is None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.offload.equation_8 import Equation8
 from benchmarks.offload.published import PUBLISHED
 from benchmarks.papers import command
 from cacheinf_ros.catalog.variant import Cost, Place
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.engine.rematerialisation.assess import Assessment
 from cacheinf_ros.errors import CatalogError
 
@@ -43,6 +44,22 @@ def test_the_catalogs_figures_of_a_catalog(tmp_path: Path) -> None:
             assert "2 to 5" in result.output and "room 3" in result.output
         if number == "6":
             assert points[0]["load_ms"] == 7.0 and points[0]["device_ms"] == 5.0
+
+
+def test_figures_of_the_same_small_catalogs_build_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were built for each of the three figures, which took minutes each time."""
+    costs = {Place.DEVICE: Cost(energy_j=2.0, latency_ms=5.0, memory_bytes=10**6, load_energy_j=6.0, load_ms=7.0)}
+    room, told = made_catalog(tmp_path / "room", "room", costs), list[str]()
+
+    def build_catalogs(folder: Path, progress: Callable[[str], None], *, int8: bool) -> list[Path]:
+        progress("building")
+        return [room.path]
+
+    monkeypatch.setattr("benchmarks.catalog.day_catalogs.build_catalogs", build_catalogs)
+    show = told.append
+    found = [paper_figures.figure(number, (), show)["curves"]["room"] for number in (4, 5, 6)]
+    assert told == ["building"]
+    assert [len(each) for each in found] == [len(room.catalog.variants)] * 3
 
 
 def test_specialised_and_shared_models_beside_the_papers() -> None:

@@ -11,7 +11,7 @@ import yaml
 from pages import read_page
 from typer.testing import CliRunner
 
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.errors import ConfigError
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,9 +19,11 @@ from networks.shared_models import small_scenenet
 from quantised import scales_of
 
 from cacheinf_ros.cli.main import main
+from cacheinf_ros.cli.output_files import checked_file
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.quantisation import keep_scales
+from cacheinf_ros.errors import ConfigError
 
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
@@ -172,6 +176,8 @@ def test_bench_matcher_writes_json(tmp_path: Path) -> None:
         (("models", "inspect", "torchvision:nothing"), "torchvision has no model 'nothing'"),
         (("models", "inspect", __file__), "is not a model"),
         (("replay", "nothing.bag"), "nothing.bag"),
+        (("replay", "clips[night]"), "clips[night]: no such file"),
+        (("replay", "a[/x].mp4"), "a[/x].mp4: no such file"),
     ],
 )
 def test_mistakes_get_one_line(words: tuple[str, ...], message: str) -> None:
@@ -180,3 +186,69 @@ def test_mistakes_get_one_line(words: tuple[str, ...], message: str) -> None:
     text = " ".join((result.stdout + result.stderr).split())
     assert message in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "file"),
+    [
+        (("profile", "scenenet", "--size", "96x128"), "--json", "out.json"),
+        (("quantise", "scenenet", "--source", "scene:fixed"), "--json", "out.json"),
+        (("memory", "scenenet", "--size", "96x128"), "--out", "plan.png"),
+        (("catalog", "show", "nowhere"), "--plot", "front.png"),
+        (("catalog", "build", "scenenet"), "--out", ""),
+        (("catalog", "share", "scenenames"), "--out", ""),
+        (("replay", "scene:fixed"), "--out", ""),
+        (("demo",), "--out", ""),
+        (("advise", "scene:fixed", "scenenet"), "--out", ""),
+        (("soak",), "--out", ""),
+        (("fleet", "demo"), "--out", ""),
+        (("fleet", "simulate"), "--json", "out.json"),
+        (("fleet", "simulate"), "--plot", "out.png"),
+        (("bench", "engine"), "--json", "out.json"),
+        (("bench", "stream", "--no-nodes"), "--html", "out.html"),
+        (("bench", "stream"), "--out", ""),
+    ],
+)
+def test_where_nothing_can_be_written_is_told_before_anything_is_measured(
+    words: tuple[str, ...], option: str, file: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    wanted = tmp_path / "file" / "deep" / file
+    result = cacheinf(*words, option, str(wanted))
+    assert result.returncode == 2, result.stdout
+    assert f"error: {wanted} cannot be written: {tmp_path / 'file'} is no folder; give another place" in result.stderr
+    assert not result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "file"),
+    [
+        (("profile", "scenenet", "--size", "96x128"), "--json", "out.json"),
+        (("memory", "scenenet", "--size", "96x128", "--time-limit-s", "0"), "--out", "plan.png"),
+        (("fleet", "simulate", "--robots", "10", "--seconds", "2"), "--json", "out.json"),
+    ],
+)
+def test_folders_of_files_are_made(words: tuple[str, ...], option: str, file: str, tmp_path: Path) -> None:
+    result = cacheinf(*words, option, str(tmp_path / "deep" / file))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "deep" / file).is_file()
+
+
+def test_what_can_no_longer_be_written_at_the_end_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    result = cacheinf("fleet", "simulate", "--robots", "10", "--seconds", "2", "--json", str(tmp_path / "out.json"))
+    assert result.returncode == 2
+    assert f"{tmp_path / 'out.json'} cannot be written: No space left on device" in result.stderr
+
+
+def test_a_file_that_may_not_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out.json").touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as root may write to everything
+    for wanted in (tmp_path, tmp_path / "out.json", tmp_path / "deep" / "out.json"):
+        with pytest.raises(ConfigError, match=f"{wanted} cannot be written"):
+            checked_file(wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from networks.lowered import graph_of
 from safetensors.torch import save_file
@@ -74,6 +75,22 @@ def test_what_a_model_is_taken_for_is_named() -> None:
     assert "image: stretch to" in text and "answer: read as centers; 5 labels: disc, square" in text
     text = inspected(f"{TINY}:tiny")
     assert "answer: read as classes, by the shape of the output; a model card says it for certain" in text
+    assert "in mode bounded judged as classes, a guess by the shape of the output" in text
+    assert "until a model card says 'decoder: {kind: raw}'" in text
+    assert "judged as" not in inspected("scenenames")
+
+
+@pytest.mark.parametrize("decoder", ["", "decoder: {kind: raw}"])
+def test_it_is_named_where_few_channels_may_be_anything(decoder: str, tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(
+        "import torch\ndef flow():\n    return torch.nn.Sequential(torch.nn.Conv2d(3, 2, 3, 2, 1))\n"
+    )
+    (tmp_path / "flow.yaml").write_text(f"factory: flow.py:flow\ninput_size: [16, 16]\n{decoder}\n")
+    text = inspected(str(tmp_path / "flow.yaml"))
+    if decoder:
+        assert "answer: the outputs as they are" in text and "judged as" not in text
+    else:
+        assert "in mode bounded judged as values, which is strict, as 3 channels or fewer may be anything" in text
 
 
 def test_the_list_suggests_no_model_with_random_weights() -> None:
@@ -102,3 +119,14 @@ def test_outputs_that_nobody_can_read_are_named_with_the_remedy(tmp_path: Path) 
     )
     text = inspected(f"{network}:Odd", "--size", "16x16")
     assert "answer: none that is known." in text and "a model card with a decoder says what they mean" in text
+
+
+def test_brackets_in_names_are_printed_as_they_are(tmp_path: Path) -> None:
+    """They are markup to the library that prints tables."""
+    card = tmp_path / "card.yaml"
+    card.write_text(
+        f"name: net[bold]\nfactory: {TINY}:tiny\ndecoder: {{kind: classes}}\nlabels: ['[red]', 'a[/x]', b, c, d]\n"
+    )
+    text = inspected(str(card))
+    assert "net[bold], input 48x64" in text and "labels: [red], a[/x], b" in text
+    assert "net[bold], input 48x64" in inspected(str(card), "--all")

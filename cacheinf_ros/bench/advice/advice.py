@@ -11,7 +11,7 @@ import numpy as np
 
 from cacheinf_ros.bench.advice.choices import DROPPED_TOPIC, Choice, Kind
 from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
-from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.loss import DENSE, NOTHING_FOUND
 from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.energy import PowerModel
@@ -245,9 +245,10 @@ def _about_caching(
         found = [way for way in ways if way.choice.kind is Kind.CACHING]
         return f"Caching is not worth it here: {_why_no_rival(found, chosen, target)}"
     best = min(caching, key=lambda way: way.mean_ms)
+    takes = "takes" if best.mean_ms >= chosen.mean_ms else "is not clearly faster: it takes"
     return (
         f"Caching is not worth it here: the fastest mode that caches and loses little enough, {best.choice.title}, "
-        f"takes {best.mean_ms:.1f} ms per frame; {chosen.choice.name} takes {chosen.mean_ms:.1f}."
+        f"{takes} {best.mean_ms:.1f} ms per frame; {chosen.choice.name} takes {chosen.mean_ms:.1f}."
     )
 
 
@@ -307,7 +308,5 @@ def _warnings(ways: Sequence[Measured], chosen: Measured, target: Target, decisi
             "is allowed (dense_precision) and keeps its promise."
         )
     if decisions < FEWEST_DECISIONS:
-        found.append(
-            "Hardly anything is found in this recording, so losses say little: take one that shows what you look for."
-        )
+        found.append(NOTHING_FOUND)
     return found

@@ -17,7 +17,7 @@ from cacheinf_ros.bench.page import (
     run_sections,
     settings_section,
 )
-from cacheinf_ros.bench.stream import BOUNDED
+from cacheinf_ros.bench.stream_plan import BOUNDED
 from cacheinf_ros.bench.stream_run import StreamRun
 
 

@@ -11,7 +11,7 @@ from cacheinf_ros.bench.advice.target import Target
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.own_way import OwnSettings
 from cacheinf_ros.bench.server_way import SERVER
-from cacheinf_ros.bench.stream import BOUNDED
+from cacheinf_ros.bench.stream_plan import BOUNDED
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import IDENTICAL, MatcherName, MatchingConfig
@@ -127,7 +127,7 @@ def _own(name: str, settings: OwnSettings) -> Choice:
     if mode is Mode.EXACT:
         title = "exact mode: reuses only what is equal in every byte"
         return Choice(name=name, title=title, kind=Kind.CACHING, parameters=parameters)
-    title = "off: every frame, by this package's own engine, without its cache"
+    title = "off: mode dense, every frame by this package's own kernels, matched for the modes that it may change to"
     return Choice(name=name, title=title, kind=Kind.DENSE, parameters=parameters)
 
 

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.loss import DENSE, NOTHING_FOUND
 from cacheinf_ros.bench.page.page import Bar, Figure, Page, Section
 from cacheinf_ros.bench.page.player import player_of
 from cacheinf_ros.bench.page.plots import Point, draw_pareto, pareto_front
 from cacheinf_ros.bench.page.worst_frames import WorstFrame, worst_frames
-from cacheinf_ros.bench.stream import BOUNDED
+from cacheinf_ros.bench.stream_plan import BOUNDED
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import FrameTrace
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.frame_result import HELD
 
@@ -73,10 +74,18 @@ def run_sections(run: StreamRun, name: str) -> list[Section]:
     worst = worst_frames(run, name)
     player = Section(
         title="Frame by frame",
-        paragraphs=["Drag along the slider or a chart. Green: taken from the cache."],
+        paragraphs=["Drag along the slider or a chart. Green: taken from the cache.", *_learning(run)],
         player=player_of(run, name, [each.index for each in worst]),
     )
-    return [player, *([time_section(run.traces[name])] if run.traces.get(name) else []), _worst_section(worst, name)]
+    traces = run.traces.get(name, ())[run.learning :]
+    return [player, *([time_section(traces)] if traces else []), _worst_section(worst, name)]
+
+
+def _learning(run: StreamRun) -> list[str]:
+    """Say which of the frames that are shown count in no figure."""
+    if not run.learning:
+        return []
+    return [f"The first {run.learning} frames, from which bounded mode learns, are shown; all below is without them."]
 
 
 def time_section(traces: Sequence[FrameTrace]) -> Section:
@@ -126,7 +135,12 @@ def _pair(worst: WorstFrame, name: str) -> tuple[Figure, Figure]:
 def _verdict(run: StreamRun) -> list[str]:
     report, loss = run.report, run.report["loss"]
     bounded_ms, dense_ms = run.mean_ms(BOUNDED), run.mean_ms(DENSE)
-    kept = "its promise is kept" if loss["kept"] else "its promise is broken"
+    is_told = loss["decisions"] >= FEWEST_DECISIONS
+    kept = (
+        "nothing shows whether its promise is kept"
+        if not is_told
+        else ("its promise is kept" if loss["kept"] else "its promise is broken")
+    )
     share = bounded_ms / dense_ms
     found = [
         f"Bounded mode takes {bounded_ms:.1f} ms per frame, {share:.2f} of the {dense_ms:.1f} ms of the fastest dense "
@@ -140,6 +154,7 @@ def _verdict(run: StreamRun) -> list[str]:
     skipping = run.loss("every 2")
     return [
         *found,
+        *([] if is_told else [NOTHING_FOUND]),
         f"Computing every second frame only would take {run.mean_ms('every 2'):.1f} ms and lose {skipping.whole:z.3f} "
         f"({skipping.moving:z.3f} where things move).",
     ]

@@ -30,7 +30,7 @@ class WorstFrame:
     """A frame with the answers of a way and of dense execution.
 
     Attributes:
-        index: index among the frames that count.
+        index: index among the frames.
         loss: the loss on this frame.
         dense, ours: JPEG files of the frame with the answer drawn in.
     """
@@ -42,10 +42,13 @@ class WorstFrame:
 
 
 def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
-    """Return the frames on which a way lost most, worst first, none near another; fewer where it lost on fewer."""
+    """Return the frames on which a way lost most, worst first, none near another; fewer where it lost on fewer.
+
+    Those to learn from are left out.
+    """
     losses = run.frame_losses(name)
     chosen: list[int] = []
-    for index in sorted(range(len(losses)), key=lambda index: -losses[index]):
+    for index in sorted(range(run.learning, len(losses)), key=lambda index: -losses[index]):
         if losses[index] <= 0 or len(chosen) == _MOST:
             break
         if all(abs(index - other) >= _APART for other in chosen):

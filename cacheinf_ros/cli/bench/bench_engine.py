@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
@@ -167,7 +168,7 @@ def _contenders(names: str, device: str) -> tuple[Any, ...] | None:
 
 def _print_cameras(report: dict[str, Any]) -> None:
     title = f"{report['model']} {report['size']}, {report['cameras']} cameras, {report['frames']} frames of each"
-    table = Table("engines", "p50 ms", "p95 ms", "mean ms", title=title, caption="a frame of every camera")
+    table = Table("engines", "p50 ms", "p95 ms", "mean ms", title=escape(title), caption="a frame of every camera")
     for name, values in report["latency_ms"].items():
         table.add_row(name, *(f"{values[key]:.1f}" for key in ("p50", "p95", "mean")))
     console = Console()
@@ -179,7 +180,7 @@ def _print(report: dict[str, Any]) -> None:
     title = (
         f"{report['model']} {report['size']}, {report['mode']}, {report['frames']} frames, {report['threads']} threads"
     )
-    table = Table("engine", "p50 ms", "p95 ms", "mean ms", "mean vs cached", title=title)
+    table = Table("engine", "p50 ms", "p95 ms", "mean ms", "mean vs cached", title=escape(title))
     cached = report["latency_ms"]["cached"]["mean"]
     for name, values in report["latency_ms"].items():
         ratio = f"{values['mean'] / cached:.2f}x"

@@ -11,14 +11,16 @@ from typing import Any
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from cacheinf_ros.cli.output_files import writing
+
 DEFAULT_SCENE = "scene:fixed"
 
 
-def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Write a report as JSON, where a file is given for it."""
+def write_report(path: Path | None, report: dict[str, Any] | list[Any]) -> None:
+    """Write a report as JSON, where a file is given for it; raises :class:`ConfigError` where it cannot be written."""
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        with writing(path):
+            path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager

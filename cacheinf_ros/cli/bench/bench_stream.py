@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
+from cacheinf_ros.cli.output_files import checked_file, checked_folder, writing
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.errors import ConfigError
@@ -33,7 +35,8 @@ _EXPLAINED = (
     "frames in a row without an object that dense answers agree on; truth: share of the objects that are found, and "
     "overlap with the best box; ms through the nodes: from the camera to the result; f16, bf16, int8: dense in lower "
     "precision; every N: dense on every Nth frame, else the last answer; frame_skip: the same in the time that bounded "
-    "mode takes; + flow: in between answers follow the picture"
+    "mode takes; + flow: in between answers follow the picture; J where modelled: of the work that answers wait for, "
+    "without that by which bounded mode judges them afterwards"
 )
 
 
@@ -59,8 +62,13 @@ class StreamOptions:
     ] = True
     max_loss: Annotated[float, described(EngineConfig, "max_loss")] = _DEFAULTS.max_loss
     dense_precision: Annotated[DensePrecision, described(EngineConfig, "dense_precision")] = _DEFAULTS.dense_precision
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page to look at to this file.")] = None
-    out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.")] = Path("out/bench_stream")
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page to look at to this file.", callback=checked_file),
+    ] = None
+    out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.", callback=checked_folder)] = Path(
+        "out/bench_stream"
+    )
 
 
 @with_options(StreamOptions)
@@ -97,8 +105,9 @@ def stream(options: StreamOptions) -> None:
     options.measured.write(run.report)
     _print(run.report)
     if options.html is not None:
-        write_page(stream_page(run, _settings(options)), options.html)
-        Console().print(f"{options.html} shows it", highlight=False, soft_wrap=True)
+        with writing(options.html):
+            write_page(stream_page(run, _settings(options)), options.html)
+        Console().print(f"{options.html} shows it", highlight=False, soft_wrap=True, markup=False)
 
 
 def _settings(options: StreamOptions) -> dict[str, str]:
@@ -181,7 +190,7 @@ def _costs(rows: list[dict[str, Any]], title: str) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(column, no_wrap=True, justify="right" if number else "left")
     return table

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from networks.shared_models import small_scenenet
 
 from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.page import replay_page as page_of_replay
@@ -14,6 +16,7 @@ from cacheinf_ros.bench.page.page import Page
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.energy import PowerModel
+from cacheinf_ros.engine.decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 
 LEARNING = 32
@@ -53,6 +56,37 @@ def test_the_promise_is_judged_without_the_frames_that_it_was_learnt_from() -> N
         "For 50% of the frames after the first 32 frames the last answer still stood, and nothing was computed."
         in verdict
     )
+
+
+def test_verdict_and_table_are_about_the_same_frames() -> None:
+    """The table had the loss, times and held share of all 64 frames beside a verdict on the last 32."""
+    run = replayed(64, asked=0.2)
+    run.took_ms["nodes"][:LEARNING] = [400.0] * LEARNING  # type: ignore[index]
+    shown = page(run)
+    assert "of which the first 32 are in no figure" in shown.subtitle
+    assert any("A frame takes 40.0 ms" in sentence for sentence in shown.verdict)
+    by_title = {section.title: section for section in shown.sections}
+    rows = {row[0]: row[1:] for row in by_title["The ways to answer this camera"].rows}
+    assert rows["nodes"] == ("40.0", "40.0", "2.00", "0.250", "0.000", "50%")
+    joules = {way: float(value) for way, value in by_title["Energy"].rows}
+    assert joules["nodes"] == pytest.approx(PowerModel().joules(40.0, 40.0, 0.0, 0.0), abs=1e-3)
+    assert sum(int(row[1]) for row in by_title["Where the time went"].rows) == 64 - LEARNING
+    player = by_title["Frame by frame"].player
+    assert player is not None and player.data["count"] == 64
+    lines = {line["name"]: line["values"] for chart in player.data["charts"] for line in chart["lines"]}
+    assert lines["lost, by all dense answers"][:LEARNING] == [None] * LEARNING
+    assert lines["lost, by all dense answers"][-1] == 0.25
+    assert all(frame >= LEARNING for frame in player.data["worst"])
+
+
+def test_where_nothing_is_found_nothing_is_said_of_a_promise() -> None:
+    meter = LossMeter(BoxDecisions(small_scenenet().card), 0.2)
+    none = SoftBoxes(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0, np.float32))
+    for _ in range(64):
+        meter.add(none, {"nodes": none})
+    verdict = page(replace(replayed(64, asked=0.2), losses=meter)).verdict
+    assert any("Hardly anything is found" in sentence for sentence in verdict)
+    assert not any("was promised" in sentence for sentence in verdict)
 
 
 def test_nothing_is_concluded_of_a_promise_from_few_frames() -> None:

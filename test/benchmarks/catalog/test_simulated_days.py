@@ -16,7 +16,7 @@ from benchmarks.catalog.sections import run_catalog_benchmark
 from benchmarks.catalog.setting import Setting
 from benchmarks.catalog.simulated_days import Scheme, of_scheme, with_sending
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.errors import CatalogError
 
 SHORT = Setting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -14,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from benchmarks.deepcache import runs
 from benchmarks.deepcache.beside_paper import with_paper
-from benchmarks.deepcache.clips import clips_in
-from benchmarks.deepcache.engines import DEEPCACHE, DEEPMON, NO_CACHE, PaperEngine
+from benchmarks.deepcache.clips import Clip, clips_in
+from benchmarks.deepcache.engines import DEEPCACHE, DEEPMON, NO_CACHE, WARM_UP, PaperEngine
 from benchmarks.deepcache.layer_rules import Sliding, propagated
 from benchmarks.deepcache.networks import load_network
 from benchmarks.deepcache.published import FIGURES, NOTES
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
 
@@ -172,3 +174,25 @@ def test_the_networks_of_figure_18_without_a_size_are_those_that_the_paper_cites
     for name, millions in (("mobilenet", 4.2), ("squeezenet", 1.25)):
         weights = load_network(name).module.parameters()
         assert sum(weight.numel() for weight in weights) / 1e6 == pytest.approx(millions, rel=0.02)
+
+
+def test_energy_is_metered_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first engine alone paid for the first frames, in which everything is allocated: a frame costs 1 J here."""
+    drawn = 0.0
+
+    class Costly:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self._frames = 0
+
+        def run(self, image: Any) -> None:
+            nonlocal drawn
+            drawn += 100.0 if self._frames < WARM_UP else 1.0
+            self._frames += 1
+
+    monkeypatch.setattr(runs, "PaperEngine", Costly)
+    meter: Any = SimpleNamespace(joules=lambda: drawn)
+    enough, short = (Clip(source=f"scene:fixed?size=48x64&frames={n}", label="") for n in (WARM_UP + 3, WARM_UP))
+    model: Any = None
+    assert [row["joules_per_frame"] for row in runs.energy(model, enough, meter, frames=3, threads=1)] == [1.0] * 3
+    with pytest.raises(SourceError, match="too few frames"):
+        runs.energy(model, short, meter, frames=3, threads=1)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from benchmarks.memory.networks import PAPER_NETWORKS
 from benchmarks.memory.paper_strategies import PAPER_OFFSETS, PAPER_SHARED_OBJECTS
 from benchmarks.memory.paper_tables import EXAMPLE, FIGURES, PUBLISHED, figure, table
-from cacheinf_ros.cli.main import app
+from cacheinf_ros.cli.all_commands import app
 from cacheinf_ros.memory import TensorRecord, check
 
 _TIES = "depends on the order of equal operators, and the one that gives it breaks PoseNet's figure in both tables"
