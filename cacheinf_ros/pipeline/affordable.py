@@ -45,12 +45,14 @@ class AffordableShare:
         """Let as many frames be held as limits allow."""
         self._share, self.longest = None, LONGEST
 
-    def trust_nothing(self, max_loss: float) -> None:
-        """Let so few frames be held that the promise is kept wherever in the stream a decision changes.
+    def expect_changes(self, max_loss: float) -> None:
+        """Let only so many frames be held that the promise is kept wherever in the stream a decision changes.
 
         A decision that changes counts as moving for :data:`RADIUS` frames; an answer held at its first one misses one.
+        Call this after :meth:`learn` or :meth:`learn_nothing`: what these found still limits the share.
         """
-        self._share = min(1.0, MOVING_ALLOWANCE * max_loss * RADIUS)
+        share = MOVING_ALLOWANCE * max_loss * RADIUS
+        self._share = share if self._share is None else min(share, self._share)
         self._saved, self.longest = min(self._saved, 1.0), 1
 
     def next_frame(self) -> None:

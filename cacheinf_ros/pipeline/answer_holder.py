@@ -42,7 +42,7 @@ class LossReport:
     Attributes:
         measured: the loss of the limits in use when the burst began, so that they are not judged by their own data.
         uncertain: half of the width of its 95 % confidence interval.
-        kept: whether the measured loss was within the promise.
+        kept: whether the measured loss was within the promise; always where losses mean nothing.
         holding: the limits from now on.
         engine: the loss of the cached engine's own answers; None: there were none.
         moved: how many decisions of the burst lie where things move.
@@ -214,7 +214,7 @@ class AnswerHolder:
         right = sum(dense, Score())
         self._tells = right.whole >= self._task.least_right
         measured = Loss.of(sum(ours, Score()), right)
-        kept = measured.within(self.max_loss)
+        kept = not self._tells or measured.within(self.max_loss)  # where losses mean nothing, none breaks it
         engine = burst.loss_of(self._of_engine) if self._tells and len(self._of_engine) == len(burst) else None
         burst.forget_decisions()
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
@@ -250,9 +250,9 @@ class AnswerHolder:
         """Derive what goes on between bursts from what they showed."""
         self._surprises.learn(self._evidence, max_loss, camera_moves=self._camera_moves)
         is_blind = self._task.tells_motion and self._surprises.moved < FEWEST_DECISIONS
-        if self._camera_moves and is_blind:
-            self._affordable.trust_nothing(max_loss)
-        elif self._surprises.many_decisions:
+        if self._surprises.many_decisions:
             self._affordable.learn(self._holding, max_loss)
         else:
             self._affordable.learn_nothing()
+        if self._camera_moves and is_blind:
+            self._affordable.expect_changes(max_loss)

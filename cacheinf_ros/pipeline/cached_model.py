@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import EngineConfig, RemotePeer
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import CacheChain, MapUpdate
+from cacheinf_ros.pipeline.new_beginning import begins_anew
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
 
@@ -23,6 +24,7 @@ class CachedModel:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self.chain = CacheChain()
+        self._stamp_ns: int | None = None  # of the frame before
 
     @property
     def runner(self) -> Runner:
@@ -45,7 +47,11 @@ class CachedModel:
         self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: RemotePeer | None
     ) -> FrameResult:
         """Run a frame; ``partner``: the server to share it with, or None."""
-        if self.runner.configure(config):
+        starts_over = self._stamp_ns is not None and begins_anew(self._stamp_ns, stamp_ns)
+        self._stamp_ns = stamp_ns
+        if starts_over:
+            self.runner.reset()  # no answer of before stands, and no burst goes on across the jump
+        if self.runner.configure(config) or starts_over:
             self.chain.invalidate()
         fold = self.chain.path(stamp_ns).folded((image.shape[0], image.shape[1]))
         try:

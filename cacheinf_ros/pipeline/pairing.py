@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from cacheinf_ros.pipeline.map_chain import EMPTY, MAPS_KEPT, UNORDERED, CacheChain, MapPath, MapUpdate
+from cacheinf_ros.pipeline.new_beginning import begins_anew
 
 T = TypeVar("T")
 
@@ -74,8 +75,7 @@ class Paired(Generic[T]):
         stamp_ns: the stamp of the frame.
         path: the maps from what the cache holds to the frame.
         timed_out: whether the frame's map did not arrive in time.
-        starts_over: whether time went back since the frame that was taken before, as where a bag loops; False where the
-            camera's stamps do not increase at all.
+        starts_over: whether the stream began anew since the frame that was taken before (:func:`begins_anew`).
     """
 
     frame: T
@@ -91,6 +91,7 @@ class _Waiting(Generic[T]):
     stamp_ns: int
     since_ns: int
     epoch: int  # how often time had gone backwards before this frame
+    beginnings: int  # how often the stream had begun anew
     is_unordered: bool  # time went backwards, or stood still, at this frame and at the one before it
 
 
@@ -106,6 +107,7 @@ class FramePairing(Generic[T]):
         self._maps_silent = False  # the last wait was in vain, and no map has come since
         self._in_vain_since_ns: int | None = None  # when take was first asked for one of the waiting frames, in vain
         self._epoch = self._taken_epoch = 0
+        self._beginnings = self._taken_beginnings = 0
         self._last_stamp_ns: int | None = None
         self._not_after = 0  # consecutive frames whose stamps were not after the one before
 
@@ -117,6 +119,7 @@ class FramePairing(Generic[T]):
         """
         if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
             self._epoch += 1
+            self._beginnings += begins_anew(self._last_stamp_ns, stamp_ns)
             self._not_after += 1
             self.chain.invalidate_from(stamp_ns)
         else:
@@ -128,6 +131,7 @@ class FramePairing(Generic[T]):
                 stamp_ns=stamp_ns,
                 since_ns=now_ns,
                 epoch=self._epoch,
+                beginnings=self._beginnings,
                 is_unordered=self._not_after > 1,  # a looping bag jumps back once, then goes on in order
             )
         )
@@ -181,10 +185,10 @@ class FramePairing(Generic[T]):
         return [place for place, waiting in enumerate(self._frames) if waiting.stamp_ns in stamps]
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
-        went_back = waiting.epoch != self._taken_epoch
-        if went_back:
+        if waiting.epoch != self._taken_epoch:
             self.chain.invalidate()
-        self._taken_epoch = waiting.epoch
+        starts_over = waiting.beginnings != self._taken_beginnings
+        self._taken_epoch, self._taken_beginnings = waiting.epoch, waiting.beginnings
         timed_out = self.chain.find(waiting.stamp_ns) is None
         self._maps_silent |= timed_out
         path = self.chain.path(waiting.stamp_ns)
@@ -195,7 +199,7 @@ class FramePairing(Generic[T]):
             stamp_ns=waiting.stamp_ns,
             path=path,
             timed_out=timed_out,
-            starts_over=went_back and not waiting.is_unordered,
+            starts_over=starts_over,
         )
 
     def _is_overdue(self, waiting: _Waiting[T], now_ns: int) -> bool:

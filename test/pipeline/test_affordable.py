@@ -78,8 +78,11 @@ def test_other_tasks_count_nothing() -> None:
 def test_where_nothing_is_known_every_fifth_frame_may_be_held_and_none_for_long() -> None:
     """A change of class moves for 4 frames, and 1 of 20 may be wrong: every fifth time a frame late, on average."""
     share = AffordableShare()
-    share.trust_nothing(0.02)
+    share.expect_changes(0.02)
     assert (held(share, 100), share.longest) == (20, 1)
+    share.learn(holding(computed=0.9, whole=0.0), max_loss=0.02)
+    share.expect_changes(0.02)
+    assert held(share, 101) == 15  # what the limits held in bursts is less
     share.learn_nothing()
     assert share.longest == LONGEST
 

@@ -27,6 +27,7 @@ from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline import dense_execution, engine_trial
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.engine_trial import Way
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
@@ -34,6 +35,7 @@ from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import open_source
 
 BURST = 24
+CONFIG = EngineConfig(mode=Mode.BOUNDED, threads=1, dense_precision=DensePrecision.FLOAT32)
 Image = NDArray[np.uint8]
 
 
@@ -49,7 +51,7 @@ def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
 def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
     """Make a runner whose dense backend is ready; return it and its notes for diagnostics."""
     notes: dict[str, str] = {}
-    config = EngineConfig(mode=Mode.BOUNDED, threads=1, dense_precision=DensePrecision.FLOAT32, **options)
+    config = CONFIG.model_copy(update=options)
     runner = Runner(model, config, notes.__setitem__)
     runner.infer(picture(), None)
     assert runner.promised is not None
@@ -135,6 +137,14 @@ def test_answers_are_judged_by_what_the_user_gets_of_them(model: Model) -> None:
     assert HELD not in [result.mode for result in results[:BURST]]  # a burst with other decisions
     assert results[-1].mode == HELD
     runner.close()
+
+
+@pytest.mark.parametrize("stamps", [[9.0, 5.0], [9.0, 8.99]], ids=["a jump back", "a late frame"])
+def test_no_answer_stands_for_a_model_of_a_catalog_after_a_jump_back(model: Model, stamps: list[float]) -> None:
+    cached = CachedModel(holding(model))
+    modes = [cached.run(picture(), int(stamp * 1e9), CONFIG).mode for stamp in stamps]
+    assert modes == [HELD, HELD if stamps[1] > 8 else "dense"]
+    cached.close()
 
 
 def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
