@@ -15,6 +15,11 @@ MOST_CHARACTERS = 500
 INSTALL_REMEDY = "activate the virtual environment (source venv/bin/activate), or pip install -r requirements.txt"
 """The remedy where a package of others is missing."""
 
+MESSAGES_REMEDY = "`make build`, or `colcon build` and source its setup file (source install/setup.bash)"
+"""The remedy where this package's messages are missing, which are built."""
+
+_MESSAGES = "cacheinf_ros.msg"
+
 
 class CacheinfError(Exception):
     """Base of every error that the user can do something about."""
@@ -65,8 +70,13 @@ class CatalogError(CacheinfError):
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Say in one line what to do about a package of others that is not installed; raises the error if it is our own."""
+    """Say in one line what to do about a package of others, or messages of ours, that are not there.
+
+    Raises the error if another module of our own is missing.
+    """
     name = error.name or ""
+    if name == _MESSAGES or name.startswith(f"{_MESSAGES}."):
+        return f"no module {name}, as the messages are not built or not sourced: {MESSAGES_REMEDY}"
     if name.partition(".")[0] in ("", "benchmarks", "cacheinf_ros"):
         raise error
     return f"no module {name}: {INSTALL_REMEDY}"

@@ -113,6 +113,16 @@ def test_a_command_names_the_package_that_is_missing(package: str, words: str, t
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("words", [("cacheinf", "replay", "scene:fixed"), ("cacheinf", "doctor"), ("matcher",)])
+def test_messages_that_are_not_built_are_named_with_the_remedy(words: tuple[str, ...], tmp_path: Path) -> None:
+    script, *others = words
+    ended = run_without("cacheinf_ros.msg", str(ROOT / "scripts" / script), *others, folder=tmp_path)
+    said = " ".join((ended.stdout + ended.stderr).split())
+    assert ended.returncode == (1 if "doctor" in words else 2), said
+    assert "make build" in said and "install/setup.bash" in said.replace("│ ", "")
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize("package", ["pydantic", "cv2", "numpy"])
 def test_a_node_names_the_package_that_is_missing(package: str) -> None:
     ended = run_without(package, str(ROOT / "scripts" / "matcher"))

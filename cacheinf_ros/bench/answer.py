@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
+from cacheinf_ros.engine.decisions import ClassMaps, has_places, task_of_model
 from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Detector, Raw
+from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5
 """The score below which detections are not compared; the threshold in the model's card is for use only."""
@@ -77,12 +77,12 @@ class Answer:
 
     @cached_property
     def decisions(self) -> NDArray[np.int64] | None:
-        """The class of a class vector, int64 [1], or of each pixel, int64 [height, width]; None for other outputs."""
-        first = self.values[0]
-        if isinstance(self._card.decoder, Raw) or first.ndim not in (2, 4) or first.shape[0] != 1 or first.shape[1] < 2:
+        """The class of each pixel, [height, width], or of the frame, [1]; None where mode bounded judges no classes."""
+        task = task_of_model(self._card, self.outputs, ())
+        if not isinstance(task, ClassMaps):
             return None
-        decided = torch.from_numpy(first).argmax(1).numpy()
-        return decided if first.ndim == 2 else decided[0]
+        decided = task.read(self.outputs, self.image_size).astype(np.int64)
+        return decided if has_places(decided) else decided.reshape(-1)
 
     @cached_property
     def detections(self) -> Detections | None:

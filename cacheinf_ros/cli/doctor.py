@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cacheinf_ros.errors import INSTALL_REMEDY
+from cacheinf_ros.errors import INSTALL_REMEDY, MESSAGES_REMEDY
 from cacheinf_ros.fast_dds import HOLE_REMEDY, known_hole, loaded_library
 
 _BOUNDED = "mode bounded, which uses the fastest engine there is, and bench"
@@ -81,7 +81,7 @@ def _findings() -> Iterator[Finding]:
     yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
     yield _asked("RMW", _middleware, remedy="pip install ros-rclpy[fastrtps]")
     yield _fast_dds()
-    yield _asked("messages", _messages, remedy="`make build`, or `colcon build` and source its setup file")
+    yield _asked("messages", _messages, remedy=MESSAGES_REMEDY)
     remedy = "optional: comes with a ROS distribution"
     yield _asked("vision_msgs", _importable("vision_msgs"), remedy=remedy, needed=False)
 

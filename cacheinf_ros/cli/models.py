@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -123,34 +125,45 @@ def _every_operator(graph: Graph) -> Table:
 
 def _reading(model: Model) -> Iterator[str]:
     """Yield what the model is taken for: how an image becomes its input, and its outputs an answer."""
-    from cacheinf_ros.engine.decisions import FEW_CHANNELS, JudgedAs
-    from cacheinf_ros.engine.decoders import guessed_decoder
-    from cacheinf_ros.graph.decoder_configs import Raw
+    from cacheinf_ros.engine.decisions import judged_as
 
     card = model.card
     yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}"
-    shapes = {name: model.graph.tensors[tensor].shape for name, tensor in model.graph.outputs}
-    decoder = card.decoder or guessed_decoder(shapes, is_whole=False)
-    if decoder is None and guessed_decoder(shapes, is_whole=True) is not None:
-        yield "answer: read as a class map if its values are whole numbers, else as nothing; a model card says it"
-        return
+    outputs = _outputs(model)
+    yield _answer(card, outputs)
+    yield f"in mode bounded judged as {judged_as(card, outputs).value}"
+
+
+def _outputs(model: Model) -> dict[str, NDArray[Any]]:
+    """Return the outputs for some picture: whether they are whole numbers, or probabilities, no shape tells."""
+    import torch
+
+    from cacheinf_ros.engine import Preprocessor
+    from cacheinf_ros.graph import DenseGraph
+
+    picture = np.random.default_rng(0).integers(0, 256, (*model.input_size, 3), dtype=np.uint8)
+    with torch.inference_mode():
+        found = DenseGraph(model.graph)(torch.from_numpy(Preprocessor(model.card).input(picture)))
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> str:
+    """Say how the outputs are read."""
+    from cacheinf_ros.engine.decoders import guessed_decoder
+    from cacheinf_ros.graph.decoder_configs import Raw
+
+    is_whole = all(value.dtype.kind in "iu" for value in outputs.values())
+    decoder = card.decoder or guessed_decoder({name: value.shape for name, value in outputs.items()}, is_whole)
     if decoder is None:
-        yield (
+        return (
             "[yellow]answer: none that is known.[/] Results carry the outputs as they are; a model card with a decoder "
             "says what they mean (docs/models.md)"
         )
-        return
     if isinstance(decoder, Raw):
-        yield "answer: the outputs as they are"
-        return
+        return "answer: the outputs as they are"
     by = "" if card.decoder else ", by the shape of the output; a model card says it for certain"
     names = escape(", ".join(card.labels[:_LABELS])) + (", ..." if len(card.labels) > _LABELS else "")
-    yield f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
-    if not card.decoder and not card.labels:
-        (shape,) = shapes.values()
-        few = shape[1] <= FEW_CHANNELS
-        judged = JudgedAs.VALUES_OF_FEW_CHANNELS if few else JudgedAs.GUESSED_CLASSES
-        yield f"in mode bounded judged as {judged.value}" + (" (probabilities are taken for classes)" if few else "")
+    return f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
 
 
 def _normalisation(card: ModelCard) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -135,7 +135,7 @@ class DenseBackend(Prepared):
 
 
 def fastest_backends(
-    model: Model, threads: int, backends: Sequence[Backend] = FULL_PRECISION, device: str = "cpu"
+    model: Model, threads: int, backends: Iterable[Backend] = FULL_PRECISION, device: str = "cpu"
 ) -> tuple[DenseBackend, ...]:
     """Prepare a model for every float32 backend that is installed, and measure which is the fastest; takes seconds.
 
@@ -161,7 +161,7 @@ def faster_backends(
     model: Model,
     threads: int,
     full: DenseBackend,
-    backends: Sequence[Backend],
+    backends: Iterable[Backend],
     int8: InInt8 | None = None,
     device: str = "cpu",
 ) -> tuple[DenseBackend, ...]:

@@ -52,7 +52,7 @@ class SessionRoutes:
         return True
 
     def follow(self) -> Route | None:
-        """Switch to the process that is coming, where it is ready or the robot has no other one.
+        """Switch to the process that is coming, ready or not, see :attr:`can_follow`; where none is, to no process.
 
         Returns:
             the route that was switched from, or None.

@@ -31,7 +31,7 @@ class _Session:
     @property
     def is_refused(self) -> bool:
         """Whether the server refuses the variant; it may have others."""
-        return self.frames.complaint.startswith(REFUSES)
+        return _is_refusal(self.frames.complaint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +51,7 @@ class _Tried:
     @property
     def is_refused(self) -> bool:
         """Whether the server refuses the variant; it may have others."""
-        return self.complaint.startswith(REFUSES)
+        return _is_refusal(self.complaint)
 
     @property
     def finds_no_place(self) -> bool:
@@ -65,7 +65,7 @@ class CatalogCloud:
     A session for another variant replaces it only once that variant has answered; until then it goes on beside it, as
     the server may take long to load that variant. Where the server has no place for both, the session that serves is
     changed to that variant instead: the server gives up one before it loads the other, and no other robot gets the
-    place.
+    place, even if the server refuses the other one and the session is changed back.
     """
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
@@ -209,3 +209,7 @@ class CatalogCloud:
         asked.frames.tells = True
         self._sessions[model] = asked
         return True
+
+
+def _is_refusal(complaint: str) -> bool:
+    return complaint.startswith(REFUSES)

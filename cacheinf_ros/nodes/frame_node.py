@@ -163,7 +163,8 @@ def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | Non
     """Run a node until it is interrupted or ends.
 
     Returns:
-        the exit code: 0, or 2 where the node could not do its work, for which one line of the log gives the reason.
+        the exit code: 0, or 2 where the node could not do its work, for which one line of the log gives the reason, or
+        1 where a bug ended it.
     """
     return run_nodes(name, lambda: [make()], arguments)
 
@@ -197,8 +198,7 @@ def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list
             with logging_as(said_by):
                 node.start()
         said_by = name
-        NodeThreads(nodes).spin()
-        code = 0
+        code = NodeThreads(nodes).spin()
     except START_ERRORS as error:
         rclpy.logging.get_logger(said_by).fatal(" ".join(str(error).split()))
         code = 2

@@ -7,6 +7,7 @@ on each of them, and none at all while a lifecycle transition of one camera load
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +15,12 @@ from typing import Any
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 
+from cacheinf_ros.nodes.managed_node import START_ERRORS
 from cacheinf_ros.pipeline import guarded, logging_as
 from cacheinf_ros.quiet_end import call_on_signals, ignore_signals
 
+_MENDABLE, _BUG = 2, 1  # exit codes
+_log = logging.getLogger(__name__)
 _PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
 
@@ -27,13 +31,14 @@ class NodeThreads:
         """Prepare; each node is as :class:`Runnable` says."""
         self._nodes = nodes
         self._is_over = False  # no Event: the signal that sets it may come while this thread sets it, with its lock
-        self._failures: list[Exception] = []  # raised by closing nodes
+        self._failures: list[Exception] = []  # what ended nodes, or closing them
 
-    def spin(self) -> None:
+    def spin(self) -> int:
         """Spin until the end; must be called by the main thread, which works for the first node.
 
-        Raises:
-            Exception: what closing a node raised.
+        Returns:
+            the exit code: 0, or 2 where the user can do something about all that ended a node, or 1 where it was a bug.
+            The log of each node says what it was.
         """
         call_on_signals(self._end)
         executors = [SingleThreadedExecutor() for _ in self._nodes]
@@ -48,8 +53,9 @@ class NodeThreads:
             executor.shutdown()  # before rclpy shuts down: what is left of it cannot be destroyed after that
         for node in self._nodes:
             node.destroy_node()
-        for failure in self._failures:
-            raise failure
+        if all(isinstance(failure, START_ERRORS) for failure in self._failures):
+            return _MENDABLE if self._failures else 0
+        return _BUG
 
     def _end(self) -> None:
         self._is_over = True
@@ -65,6 +71,8 @@ class NodeThreads:
                     if failure:
                         node.health.failed(failure.reason)
                     node.give_way()
+            except Exception as error:
+                self._failed(error)
             finally:
                 self._end()
                 self._close(node)
@@ -75,4 +83,12 @@ class NodeThreads:
         try:
             node.close()
         except Exception as error:
-            self._failures.append(error)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Remember what ended the node of this thread, and say it in that node's log."""
+        self._failures.append(error)
+        if isinstance(error, START_ERRORS):
+            _log.critical("%s", " ".join(str(error).split()))
+        else:
+            _log.critical("the node ends by a bug", exc_info=error)

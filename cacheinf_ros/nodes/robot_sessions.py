@@ -49,6 +49,7 @@ _SILENT_S = 5.0  # the silence after which a robot may lose its place to another
 _PERIOD_S = 1.0
 _UNUSABLE_S = 60.0  # the time until compiling a model is tried again after a failure: memory may be free again
 _MOST_ENDING = 8  # beyond the number of places: sessions that come and go during compilation each leave a thread
+_ENDING = "the server is still ending the sessions of robots that have left: it has room again when they have ended"
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
 
 
@@ -143,8 +144,9 @@ class RobotSessions:
         if robot is None:
             if not packet.starts_session:
                 return
-            if not self._has_room():
-                self._turn_away(packet)
+            obstacle = self._obstacle()
+            if obstacle:
+                self._turn_away(packet, obstacle)
                 return
             newcomer = self._welcome(packet)
             if newcomer is None:
@@ -155,26 +157,26 @@ class RobotSessions:
             robot.heard = time.monotonic()
         robot.session.receive(packet)
 
-    def _has_room(self) -> bool:
-        """Tell whether there is room for one more session; a robot that has been silent long enough makes room."""
+    def _obstacle(self) -> str:
+        """Return why there is no room for one more session, or nothing; a robot that was silent for long makes room."""
         most = self._parameters.get(ServerConfig).max_robots
         if sum(thread.is_alive() for thread in self._ending) >= most + _MOST_ENDING:
-            return False
+            return _ENDING  # not NO_PLACE: a robot that gave up another place for this one would still not get it
         if len(self._robots) < most:
-            return True
+            return ""
         name, oldest = next(iter(self._robots.items()))
         if not oldest.is_silent(_SILENT_S):
-            return False
+            return NO_PLACE
         self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")
-        return True
+        return ""
 
-    def _turn_away(self, greeting: Packet) -> None:
-        """Tell a robot that there is no room, so that it greets less and less often.
+    def _turn_away(self, greeting: Packet, obstacle: str) -> None:
+        """Tell a robot why there is no room, so that it greets less and less often.
 
         Where it would not be served anyway it is told that instead: else it might give up another place for this one.
         """
-        name, reason = greeting.session, self._objection(greeting) or NO_PLACE
+        name, reason = greeting.session, self._objection(greeting) or obstacle
         self._health.complained(f"a robot was turned away: {reason}")
         answers = self._refused[name] = self._refused.pop(name, None) or self._answers(name)
         for packet in cut(reason.encode(), session=name, epoch=greeting.epoch, kind=Kind.REFUSED):

@@ -61,7 +61,7 @@ class WholeFrames(LinkedSession[WholeFrameSession]):
         return self.session.complaint
 
     def change(self, identity: Identity) -> None:
-        """Have another model compute frames from now on, in the place of the one before; see RobotSession.change."""
+        """Have another model compute frames from now on, see :meth:`WholeFrameSession.change`."""
         self._identity = identity
         self.session.change(identity)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from cacheinf_ros.engine.quantisation import is_int8
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
-from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 AllOutputs = Mapping[str, NDArray[Any]]
@@ -47,37 +47,62 @@ def compute_densely(
     )
 
 
-def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBackend, ...]:
+def full_precision_backends(
+    model: Model, config: EngineConfig, is_wanted: Callable[[], bool]
+) -> tuple[DenseBackend, ...]:
     """Prepare the float32 backends, the fastest first; this takes seconds.
 
     A model that is computed in int8 by its own scales (:attr:`Model.scales`) gets only that backend: the model's
     accuracy was measured with it.
+
+    Args:
+        is_wanted: asked after each backend that was prepared.
+
+    Raises:
+        Told: they are not wanted any more.
     """
     if is_int8(model, config.device):
         return fastest_backends(model, config.threads, (Backend.OWN_INT8,))
     full = backends_for(config.device, DensePrecision.FLOAT32)
-    return fastest_backends(model, config.threads, full, config.device)
+    return fastest_backends(model, config.threads, _while_wanted(full, is_wanted), config.device)
 
 
 def half_precision_backends(
-    model: Model, config: EngineConfig, best: DenseBackend, photographs: Sequence[AllOutputs]
+    model: Model,
+    config: EngineConfig,
+    best: DenseBackend,
+    photographs: Sequence[AllOutputs],
+    is_wanted: Callable[[], bool],
 ) -> Iterator[DenseBackend]:
     """Prepare the 16-bit backends that the user allows and that beat the best float32 one; none for a model in int8.
 
     Args:
         photographs: the float32 outputs for photographs; a backend whose outputs are far from them is left out, and
             named in the log.
+        is_wanted: asked after each backend that was prepared.
+
+    Raises:
+        Told: they are not wanted any more.
     """
     if is_int8(model, config.device):
         return
     narrower = backends_for(config.device, *filter(config.dense_precision.allows, _OF_16_BITS))
-    for backend in faster_backends(model, config.threads, best, narrower, None, config.device):
+    wanted = _while_wanted(narrower, is_wanted)
+    for backend in faster_backends(model, config.threads, best, wanted, None, config.device):
         with guarded(f"{backend.name} is not used") as failure:
             error = _error(answers_to_photographs(model, backend), photographs)
             if not error <= _FAR_OFF:
                 raise EngineError(f"its outputs have a relative error of {error:.2g} on photographs")
         if not failure:
             yield backend
+
+
+def _while_wanted(backends: Iterable[Backend], is_wanted: Callable[[], bool]) -> Iterator[Backend]:
+    """Yield backends to prepare, each when the one before is ready, which takes seconds."""
+    for backend in backends:
+        yield backend
+        if not is_wanted():
+            raise Told("nobody waits for dense backends any more")
 
 
 def may_quantise(model: Model, config: EngineConfig) -> bool:

@@ -260,11 +260,16 @@ class DenseStream:
                 self._prepare_backends(config)
 
     def _prepare_backends(self, config: EngineConfig) -> None:
-        """Prepare them; the float32 answers to photographs put them into use, and lower precisions follow."""
+        """Prepare them; the float32 answers to photographs put them into use, and lower precisions follow.
+
+        Once the stream is closed the rest is left out, as other streams wait for their turn.
+        """
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._ranking = BackendRanking(full_precision_backends(self._model, config))
+            self._ranking = BackendRanking(full_precision_backends(self._model, config, self._is_wanted))
             photographs = answers_to_photographs(self._model, self._ranking.best)
             self.photographs = photographs
+        if self._is_closed:
+            return
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
             return
@@ -272,6 +277,13 @@ class DenseStream:
             best = self._ranking.best
             if may_quantise(self._model, config):
                 self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
-            for backend in half_precision_backends(self._model, config, best, photographs):
+                if self._is_closed:  # meanwhile, by a thread that saw no quantiser to stop
+                    self._quantiser.stop(0.0)
+                    return
+            for backend in half_precision_backends(self._model, config, best, photographs, self._is_wanted):
                 self._lower.offer(backend)
-        self._tell()
+        if not self._is_closed:
+            self._tell()
+
+    def _is_wanted(self) -> bool:
+        return not self._is_closed

@@ -11,7 +11,8 @@ from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Centers
 from cacheinf_ros.sources import open_source
 
-CARD = ModelCard(name="test", factory="test", input_size=(2, 2))
+CARD = ModelCard(name="test", factory="test", input_size=(2, 2), labels=("road", "rest"))
+UNSAID = ModelCard(name="test", factory="test", input_size=(2, 2))
 CHANGED = np.array([[True, False], [False, False]])
 SCALE = ErrorScale([[np.zeros((1, 2, 2, 2))], [np.full((1, 2, 2, 2), 2.0)]])  # a standard deviation of 1
 
@@ -126,3 +127,14 @@ def test_decisions_of_vectors_and_maps() -> None:
     assert Answer({"y": np.array([[0.1, 0.9]])}, raw, (2, 2)).decisions is None
     assert answer(4).decisions.tolist() == [[0, 1], [1, 1]]
     assert Answer({"y": np.zeros((1, 9, 4))}, CARD, (2, 2)).decisions is None
+    assert Answer({"y": np.array([[[0, 1], [1, 2]]])}, UNSAID, (2, 2)).decisions.tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (1, 3), (1, 2, 2, 2), (1, 3, 2, 2)])
+def test_few_channels_that_may_be_anything_decide_nothing(shape: tuple[int, ...]) -> None:
+    """Two flows of nearly opposite directions may have the same largest component."""
+    assert Answer({"y": np.ones(shape, np.float32)}, UNSAID, (2, 2)).decisions is None
+
+
+def test_boxes_are_no_classes() -> None:
+    assert centers((1, 1)).decisions is None

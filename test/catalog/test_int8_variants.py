@@ -107,7 +107,7 @@ def test_in_bounded_mode_int8_is_what_others_are_judged_by(catalog: CatalogFolde
     (values,) = stream.in_full_precision(IMAGE).outputs.values()
     assert np.array_equal(values, outputs(model)[1]) and "cacheinf_int8" in notes["dense_backend"]
     assert not may_quantise(model, config) and may_quantise(catalog.network(SMALL.name), config)
-    assert not list(half_precision_backends(model, config, stream._of_float32.best, ()))
+    assert not list(half_precision_backends(model, config, stream._of_float32.best, (), lambda: True))
 
 
 def test_where_nothing_computes_in_int8_there_are_none(catalog: CatalogFolder) -> None:
@@ -146,7 +146,7 @@ def test_what_contradicts_itself_is_refused(catalog: CatalogFolder, tmp_path: Pa
     folder = copied(catalog, tmp_path)
     file = folder / "catalog.yaml"
     file.write_text(file.read_text().replace(entry.scales_sha256, "''"))
-    with pytest.raises(CatalogError, match="no sha-256 of its scales"):
+    with pytest.raises(CatalogError, match="no SHA-256 of its scales"):
         read_catalog(folder)
     with pytest.raises(ValueError, match="32 bits"):
         Recipe(int8=True)

@@ -77,7 +77,8 @@ def test_what_a_model_is_taken_for_is_named() -> None:
     assert "answer: read as classes, by the shape of the output; a model card says it for certain" in text
     assert "in mode bounded judged as classes, a guess by the shape of the output" in text
     assert "until a model card says 'decoder: {kind: raw}'" in text
-    assert "judged as" not in inspected("scenenames")
+    assert inspected("scenenames").count("in mode bounded judged as classes output") == 1
+    assert "in mode bounded judged as boxes output" in inspected("scenenet")
 
 
 @pytest.mark.parametrize("decoder", ["", "decoder: {kind: raw}"])
@@ -88,9 +89,33 @@ def test_it_is_named_where_few_channels_may_be_anything(decoder: str, tmp_path: 
     (tmp_path / "flow.yaml").write_text(f"factory: flow.py:flow\ninput_size: [16, 16]\n{decoder}\n")
     text = inspected(str(tmp_path / "flow.yaml"))
     if decoder:
-        assert "answer: the outputs as they are" in text and "judged as" not in text
+        assert "answer: the outputs as they are in mode bounded judged as values output" in text
     else:
         assert "in mode bounded judged as values, which is strict, as 3 channels or fewer may be anything" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "judged"),
+    [
+        ("image.mean((2, 3)).to(torch.int64)", "read as classes", "classes"),
+        ("torch.cat([image, image], 1).mean((2, 3)).to(torch.int64)", "read as classes", "classes"),
+        ("image.argmax(1)", "read as map", "classes"),
+        ("image.softmax(1)", "read as map", "classes, a guess"),
+        ("torch.cat([image, image], 1).mean((2, 3), keepdim=True)", "none that is known.", "classes, a guess"),
+        ("image.repeat(1, 100, 1, 1)", "none that is known.", "classes, a guess"),
+        ("(image, image + 1)", "none that is known.", "values"),
+    ],
+)
+def test_what_mode_bounded_judges_is_said_as_the_node_says_it(
+    made: str, read: str, judged: str, tmp_path: Path
+) -> None:
+    network = tmp_path / "any.py"
+    network.write_text(
+        f"import torch\nclass Any(torch.nn.Module):\n    def forward(self, image):\n        return {made}\n"
+    )
+    text = inspected(f"{network}:Any", "--size", "16x16")
+    assert f"answer: {read}" in text
+    assert f"in mode bounded judged as {judged}" in text and ("a guess" in judged) == ("judged as classes, a" in text)
 
 
 def test_the_list_suggests_no_model_with_random_weights() -> None:

@@ -49,6 +49,36 @@ class Camera(Node):
 sys.exit(run_nodes("cameras", lambda: [Camera("front"), Camera("left")]))
 """
 
+ENDING = """
+import sys, threading, time
+import rclpy
+from rclpy.node import Node
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.nodes.frame_node import run_nodes
+from cacheinf_ros.pipeline import Health
+
+class Camera(Node):
+    def __init__(self, side):
+        super().__init__("camera", namespace=side)
+        self.ended, self.health = threading.Event(), Health()
+        self.create_timer(0.05, lambda: None)
+
+    def start(self):
+        pass
+
+    def give_way(self):
+        if self.get_namespace() == "/{side}":
+            {ends}
+
+    def close(self):
+        if self.get_namespace() == "/left":
+            time.sleep(0.5)  # longer than the others
+        print(self.get_namespace(), "is closed while ROS works:", rclpy.ok(), flush=True)
+        {closes}
+
+sys.exit(run_nodes("cameras", lambda: [Camera("front"), Camera("left"), Camera("rear")]))
+"""
+
 NERVOUS_REPLAY = """
 import sys
 from cacheinf_ros.nodes.frame_node import run_nodes
@@ -117,3 +147,33 @@ def test_the_log_names_the_camera_that_cannot_start(domain: int) -> None:
     assert code == 2
     (line,) = [line for line in output.splitlines() if "[FATAL]" in line]
     assert "[left.camera]" in line and "it cannot be started" in line
+
+
+def ending(domain: int, side: str, *, ends: str, closes: str = "pass") -> tuple[int, str]:
+    """Return exit code and output of a process with three nodes, of which one does what ends it."""
+    names = {"{side}": side, "{ends}": ends, "{closes}": closes}
+    program = ENDING
+    for name, code in names.items():
+        program = program.replace(name, code)
+    return run_program(domain, program)
+
+
+@pytest.mark.parametrize("side", ["front", "left"])
+def test_a_bug_in_a_camera_s_thread_ends_the_process_with_its_traceback(domain: int, side: str) -> None:
+    """The exit code was 0 where the thread was not the first, so that nobody started the process again."""
+    code, output = ending(domain, side, ends='raise ValueError("a bug")')
+    assert code == 1, output
+    (line,) = [line for line in output.splitlines() if "[FATAL]" in line]
+    assert f"[{side}.camera]" in line and "the node ends by a bug" in line
+    assert output.count("Traceback") == output.count("ValueError: a bug") == 1
+    assert output.count("is closed while ROS works: True") == 3  # also after a failure of the main thread
+
+
+def test_each_camera_says_what_closing_it_failed_with(domain: int) -> None:
+    closes = 'raise ConfigError("no film of " + self.get_namespace())'
+    code, output = ending(domain, "rear", ends="self.ended.set()", closes=closes)
+    assert code == 2, output
+    lines = [line for line in output.splitlines() if "[FATAL]" in line]
+    assert len(lines) == 3 and "Traceback" not in output
+    for side in ("front", "left", "rear"):
+        assert any(f"[{side}.camera]" in line and line.endswith(f"no film of /{side}") for line in lines)

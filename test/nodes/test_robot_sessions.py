@@ -170,6 +170,34 @@ def test_a_robot_for_which_there_is_no_place_is_told_so(
     over.set()
 
 
+def test_a_robot_whose_other_model_cannot_be_loaded_keeps_its_place(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serving(MessageError("no such model"))
+
+    def opened(session: str, asked: Identity) -> Callable[[bytes], bytes]:
+        if asked.network == "1":
+            raise MemoryError
+        return bytes
+
+    monkeypatch.setattr(server.sessions._whole, "open", opened)
+    ours = [replace(greeting("first", network, Work.FRAMES), epoch=epoch) for epoch, network in enumerate("010", 1)]
+
+    sent: list[int] = []
+    monkeypatch.setattr(server.sessions, "_to", lambda _: lambda packet: sent.append(packet.kind))
+    server.take(ours[0])
+    server.until(lambda: Kind.WELCOME in sent)
+    server.take(ours[1])
+    server.until(lambda: Kind.REFUSED in sent)
+    for _ in range(20):
+        server.take(greeting("second", work=Work.FRAMES))
+        assert server.robots_served == ["first"]
+        time.sleep(0.01)
+    sent.clear()
+    server.take(ours[2])
+    server.until(lambda: Kind.WELCOME in sent)
+
+
 def test_a_model_that_is_not_there_may_come(serving: Callable[[Exception], Server]) -> None:
     server = serving(MessageError("no such model"))
     for robot in ("first", "second"):
@@ -222,6 +250,20 @@ def test_who_comes_and_goes_while_a_model_is_compiled_leaves_few_threads(
     assert threading.active_count() - before <= 1 + robot_sessions._MOST_ENDING
     over.set()
     assert server.refusal(greeting("robot")) == "no such model", "and when it is compiled there is room again"
+
+
+def test_a_robot_that_another_place_would_not_help_is_not_told_of_places(
+    serving: Callable[[Exception], Server],
+) -> None:
+    """It would change what serves it to the variant that it asks for, as on a full server."""
+    server, over = serving(MessageError("no such model")), threading.Event()
+    most = 1 + robot_sessions._MOST_ENDING
+    ending = [threading.Thread(target=over.wait, args=(DEADLINE_S,)) for _ in range(most)]
+    for thread in ending:
+        thread.start()
+    server.sessions._ending.extend(ending)
+    assert server.refusal(greeting("robot")) == robot_sessions._ENDING
+    over.set()
 
 
 def test_a_machine_without_threads_turns_robots_away(

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from networks.shared_models import small_scenenet
 
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.pipeline import dense_stream
+from cacheinf_ros.pipeline import dense_execution, dense_stream
 from cacheinf_ros.pipeline.dense_stream import DenseStream
 
 DEADLINE_S = 20.0
@@ -23,7 +25,7 @@ class Preparing:
         self.models: list[str] = []
         self.goes_on, self.begun = threading.Event(), threading.Semaphore(0)
 
-    def __call__(self, model: Any, config: EngineConfig) -> Any:
+    def __call__(self, model: Any, config: EngineConfig, is_wanted: Any) -> Any:
         self.models.append(model)
         self.begun.release()
         assert self.goes_on.wait(DEADLINE_S)
@@ -67,3 +69,81 @@ def test_a_stream_that_was_closed_before_its_turn_prepares_nothing(preparing: Pr
     for stream in (front, left):
         stream.wait()
     assert preparing.models == ["front"]
+
+
+class Backends:
+    """Knows which backends were prepared; from the first ``at`` one on the stream is closed."""
+
+    def __init__(self, at: int) -> None:
+        self.prepared: list[str] = []
+        self.stream: DenseStream | None = None
+        self.is_known = threading.Event()
+        self._at = at
+
+    def fastest(self, model: Any, threads: int, backends: Any, *others: Any) -> Any:
+        assert self.is_known.wait(DEADLINE_S)
+        for backend in backends:
+            self.prepared.append(backend.value)
+            if len(self.prepared) == self._at:
+                assert self.stream is not None
+                self.stream.close()
+        return (SimpleNamespace(name="torch", milliseconds=1.0),)
+
+    def faster(self, model: Any, threads: int, full: Any, backends: Any, *others: Any) -> Any:
+        self.fastest(model, threads, backends)
+        return ()
+
+
+class Quantiser:
+    """Quantises nothing, but is closed with its stream while it is made."""
+
+    made: list[Quantiser]
+    closes: DenseStream | None
+
+    def __init__(self, *_: Any) -> None:
+        self.made.append(self)
+        self.is_stopped = False
+        if self.closes is not None:
+            self.closes.close()
+
+    def stop(self, patience_s: float) -> None:
+        self.is_stopped = True
+
+    def wait(self) -> None:
+        pass
+
+
+def prepared_until(at: int, monkeypatch: pytest.MonkeyPatch, *, closes: bool = False) -> tuple[Backends, list[Any]]:
+    """Return the backends of a stream that is closed when the first ``at`` are prepared, and its quantisers."""
+    backends = Backends(at)
+    quantiser = type("Closing", (Quantiser,), {"made": [], "closes": None})
+    monkeypatch.setattr(dense_execution, "fastest_backends", backends.fastest)
+    monkeypatch.setattr(dense_execution, "faster_backends", backends.faster)
+    monkeypatch.setattr(dense_stream, "answers_to_photographs", lambda *_: [])
+    monkeypatch.setattr(dense_stream, "BackgroundQuantiser", quantiser)
+    said: dict[str, str] = {}
+    backends.stream = DenseStream(small_scenenet(), EngineConfig(dense_precision=DensePrecision.INT8), said.__setitem__)
+    quantiser.closes = backends.stream if closes else None
+    backends.is_known.set()
+    backends.stream.wait()
+    assert at or closes or "torch" in said["dense_backend"]
+    return backends, quantiser.made
+
+
+def test_a_stream_that_is_closed_prepares_no_further_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for their turn, and a process that quantises would be stopped by nobody."""
+    backends, quantisers = prepared_until(0, monkeypatch)
+    assert len(quantisers) == 1 and not quantisers[0].is_stopped
+    full, all_of_them = len(dense_execution.backends_for("cpu", DensePrecision.FLOAT32)), len(backends.prepared)
+    assert all_of_them > full > 1
+    for at in (1, full):
+        backends, quantisers = prepared_until(at, monkeypatch)
+        assert (len(backends.prepared), quantisers) == (at, [])
+    backends, quantisers = prepared_until(full + 1, monkeypatch)
+    assert len(backends.prepared) == full + 1 and [each.is_stopped for each in quantisers] == [True]
+
+
+def test_a_quantiser_that_is_made_while_the_stream_is_closed_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    backends, quantisers = prepared_until(0, monkeypatch, closes=True)
+    assert [each.is_stopped for each in quantisers] == [True]
+    assert len(backends.prepared) == len(dense_execution.backends_for("cpu", DensePrecision.FLOAT32))

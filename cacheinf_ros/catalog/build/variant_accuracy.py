@@ -14,10 +14,13 @@ from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
+from cacheinf_ros.engine.decisions import JudgedAs, judged_as
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.decoder_configs import Attributes, Detector, Raw
+from cacheinf_ros.graph.decoder_configs import Attributes, Detector
 from cacheinf_ros.mode import Mode
+
+_CLASSES = {JudgedAs.CLASSES, JudgedAs.GUESSED_CLASSES}
 
 
 class Measure(Enum):
@@ -40,7 +43,11 @@ class Judge:
     """
 
     def __init__(self, model: Model, samples: Sequence[Sample]) -> None:
-        """Compute the right answers: the truth where all frames have it, else those of the original, ``model``."""
+        """Compute the right answers: the truth where all frames have it, else those of the original, ``model``.
+
+        Raises:
+            CatalogError: the model's answers are neither boxes nor classes, as far as is known.
+        """
         self._card = model.card
         preprocessor = Preprocessor(model.card)
         self._images = [sample.image for sample in samples]
@@ -57,6 +64,7 @@ class Judge:
                 for sample, values, size in zip(samples, found, self._sizes, strict=True)
             ]
             return
+        self._check_classes(found[0])
         is_known = all(sample.class_id is not None for sample in samples)
         self.measure = Measure.TOP_1 if is_known else Measure.AGREEMENT
         self._classes = [
@@ -88,17 +96,19 @@ class Judge:
         return Detections.of_boxes(decode(outputs, self._card, size).boxes)
 
     def _decisions(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the best class, int64, of each vector [1, classes] or of each pixel of [1, classes, h, w].
+        """Return the best class, int64, of each vector [1, classes] or of each pixel of [1, classes, h, w]."""
+        return torch.stack([value.argmax(1) for value in values])
 
-        Raises:
-            CatalogError: the first output is neither a vector nor a map of classes.
-        """
+    def _check_classes(self, values: Sequence[torch.Tensor]) -> None:
+        """Refuse outputs of which it is not known that they are scores of classes: nobody may compare their largest."""
         if isinstance(self._card.decoder, Attributes):
-            return torch.stack([value.argmax(1) for value in values])
-        first = values[0]
-        if isinstance(self._card.decoder, Raw) or first.ndim not in (2, 4) or first.shape[1] < 2:
+            return
+        judged = judged_as(self._card, {n: value.numpy() for n, value in zip(self._names, values, strict=True)})
+        has_scores = values[0].ndim in (2, 4) and values[0].shape[1] > 1
+        is_said = self._card.decoder is not None or bool(self._card.labels)
+        if judged not in _CLASSES or not has_scores or not (is_said or values[0].is_floating_point()):
+            shapes = ", ".join(str(tuple(value.shape)) for value in values)
             raise CatalogError(
-                f"an output of {tuple(first.shape)} has no classes to compare: give the model a card with a decoder "
-                "of classes or boxes"
+                f"variants cannot be compared by class, as the model's output {shapes} has no scores that are known to "
+                "be those of classes: where they are, say so by labels or a decoder in a model card (docs/models.md)"
             )
-        return first.argmax(1)

@@ -25,7 +25,8 @@ class CloudAnswer(Generic[T]):
         why: why there is no answer.
         pause_s: for how many seconds the variant had better not be asked for on the server, while others may be.
         is_full: whether the server only has no place: it had better be asked again after the same time.
-        replaces: whether the server has given up for it what it had loaded for the model.
+        replaces: whether the server has given up for it what it had loaded for the model, even if it was asked to load
+            that again, as this variant was refused.
     """
 
     answer: T | None

@@ -60,9 +60,10 @@ class RobotSession:
         self._config = config
         self._send = send
         self._lock = threading.RLock()
+        self._sending = threading.RLock()  # held while a greeting or farewell is sent: none must overtake another
         self._hello = Hello(
             protocol=PROTOCOL,
-            **stated(identity),
+            **greeting_fields(identity),
             work=work,
             wire_type=config.wire_dtype.value,
             compress=config.wire_compress,
@@ -96,30 +97,19 @@ class RobotSession:
 
     def poll(self) -> None:
         """Greet the server where there is none, or where it is silent; must be called now and then."""
-        with self._lock:
-            if not self._is_open:
-                return
-            now = time.monotonic()
-            if self._welcome is not None and now - self._heard > self._silent_s:
-                self._fail("the server is silent")
-            if now < self._next_hello or (self._welcome is not None and now - self._heard < _QUIET_S):
-                return
-            self._next_hello = now + self._config.probe_s
-            packets = list(cut(written(self._hello), session=self.name, epoch=self._epoch, kind=Kind.HELLO))
-        for packet in packets:
-            self._send(packet)
+        with self._sending:
+            for packet in self._due_greeting():
+                self._send(packet)
 
     def close(self) -> None:
-        """End for good, and tell the server.
-
-        Must be called by the thread that calls :meth:`poll`, so that no greeting follows.
-        """
-        with self._lock:
-            self._is_open = False
-            epoch = self._epoch
-            self._fail("the session was closed")
-        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
-            self._send(packet)
+        """End for good, and tell the server; no greeting follows."""
+        with self._sending:
+            with self._lock:
+                self._is_open = False
+                epoch = self._epoch
+                self._fail("the session was closed")
+            for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
+                self._send(packet)
 
     def receive(self, packet: Packet) -> None:
         """Take a packet from the server; one that is damaged, late or for another session is dropped."""
@@ -140,6 +130,19 @@ class RobotSession:
         with self._lock:
             if epoch == self._epoch:
                 self._fail(reason)
+
+    def _due_greeting(self) -> list[Packet]:
+        """Return the packets of the greeting that is due; none where none is."""
+        with self._lock:
+            if not self._is_open:
+                return []
+            now = time.monotonic()
+            if self._welcome is not None and now - self._heard > self._silent_s:
+                self._fail("the server is silent")
+            if now < self._next_hello or (self._welcome is not None and now - self._heard < _QUIET_S):
+                return []
+            self._next_hello = now + self._config.probe_s
+            return list(cut(written(self._hello), session=self.name, epoch=self._epoch, kind=Kind.HELLO))
 
     def _hear(self, packet: Packet) -> None:
         """Take a packet of the current epoch that is no greeting."""
@@ -226,6 +229,6 @@ class RobotSession:
         self._ended(reason)
 
 
-def stated(identity: Identity) -> dict[str, Any]:
+def greeting_fields(identity: Identity) -> dict[str, Any]:
     """Return what a greeting says of a model, by field."""
     return {name: getattr(identity, name) for name in ("model", "network", "dropped", "levels")}

@@ -64,6 +64,9 @@ class Worker(Protocol):
 class ServerSession:
     """A session that ends with a refusal, or when it is closed.
 
+    A robot that has been served may ask for another model in the same session. Where that one is refused the session
+    goes on with none, so that the robot can go back to the model before, and nobody else has its place by then.
+
     Attributes:
         name: the session's name.
     """
@@ -90,6 +93,7 @@ class ServerSession:
         self._epoch: tuple[Channel, Service] | None = None
         self._worker: Worker | None = None
         self._asked: tuple[Identity, Work] | None = None  # what the worker was made for
+        self._has_served = False
         self._is_open = True
         self._serving_since_s: float | None = None
 
@@ -172,11 +176,20 @@ class ServerSession:
             is_told = isinstance(error, CacheinfError)
             self._complain(str(error) if is_told else traceback.format_exc())
             channel.put(Kind.REFUSED, (str(error) if is_told else _BUG).encode())
-            self._is_open = False
+            if self._has_served and self._worker is None:
+                self._drop_greeting(packet.epoch)
+            else:
+                self._is_open = False
             return
         with self._changed:
-            self._epoch = channel, service
+            self._epoch, self._has_served = (channel, service), True
         self._welcome(channel)
+
+    def _drop_greeting(self, epoch: int) -> None:
+        """Drop what the robot said again while its model was made: it would be made once more, in vain."""
+        with self._changed:
+            if self._greeting is not None and self._greeting.epoch == epoch:
+                self._greeting = None
 
     def _worker_for(self, hello: Hello) -> Worker:
         asked = Identity(model=hello.model, network=hello.network, dropped=hello.dropped), hello.work

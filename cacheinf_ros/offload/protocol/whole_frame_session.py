@@ -13,7 +13,7 @@ from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ti
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
 from cacheinf_ros.offload.protocol.newest import NewestContent
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send, text_of
-from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession, stated
+from cacheinf_ros.offload.protocol.robot_session import NOT_YET, RobotSession, greeting_fields
 
 _NS_PER_S = 1e9
 _BESIDE_OUTPUTS = 2**22  # bytes of classes, boxes and their shapes in a result
@@ -58,10 +58,11 @@ class WholeFrameSession(RobotSession):
     def change(self, identity: Identity) -> None:
         """Have another model computed from now on, in the place that the session has at the server.
 
-        The server gives up the model before, and then loads this one, so that none is computed for a while.
+        The server gives up the model before, and then loads this one, so that none is computed for a while. Where it
+        refuses this one it keeps the place, and the session may change again.
         """
         with self._lock:
-            self._hello = self._hello.model_copy(update=stated(identity))
+            self._hello = self._hello.model_copy(update=greeting_fields(identity))
             self._fail(NOT_YET)
             self._next_hello, self._refusals = 0.0, 0
 

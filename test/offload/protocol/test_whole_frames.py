@@ -21,8 +21,9 @@ from cacheinf_ros.offload import (
 )
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.newest import NewestContent
-from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, cut
+from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, Packet, cut
 
+OTHER = Identity(model="other", network="5678")
 CONFIG = OffloadConfig(server_deadline_ms=300.0, probe_s=0.02, probe_max_s=0.05)
 IDENTITY = Identity(model="model", network="1234")
 
@@ -56,6 +57,8 @@ class Both(ServerBeside):
         self.made.append(asked.network)
         if asked.network == "5678":
             return WholeFrameWorker(bytes.upper)
+        if asked.network == "9999":
+            time.sleep(0.1)
         if asked.network != IDENTITY.network:
             raise MessageError("start both with the same model")
         return WholeFrameWorker(lambda content: self._compute(content))
@@ -82,15 +85,60 @@ def test_frames_are_answered_whatever_their_size() -> None:
 
 
 def test_a_session_changes_its_model_in_the_place_that_it_has() -> None:
-    other = Identity(model="other", network="5678")
     with both() as sessions:
         sessions.connect()
         assert sessions.ask(b"12") == b"21"
-        sessions.robot.change(other)
+        sessions.robot.change(OTHER)
         assert sessions.robot.complaint and sessions.ask(b"12") is None, "nothing computes meanwhile"
         sessions.connect()
         assert sessions.ask(b"ab") == b"AB"
-        assert sessions.made == [IDENTITY.network, other.network] and sessions.server.is_open
+        assert sessions.made == [IDENTITY.network, OTHER.network] and sessions.server.is_open
+
+
+def test_a_session_whose_change_is_refused_keeps_its_place_and_changes_back() -> None:
+    """The server's session ended with the refusal, and its place went to whoever greeted next."""
+    with both() as sessions:
+        sessions.connect()
+        for _ in range(2):
+            sessions.made.clear()
+            sessions.robot.change(Identity(model="slow and broken", network="9999"))
+            until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
+            sessions.robot.change(IDENTITY)
+            sessions.connect()
+            assert sessions.ask(b"12") == b"21"
+            assert sessions.made == ["9999", IDENTITY.network], "greetings that were repeated meanwhile load nothing"
+        sessions.robot.change(Identity(model="slow and broken", network="9999"))
+        until(lambda: len(sessions.made) == 4, sessions.robot.poll)  # it is tried again, as long as the robot asks
+        sessions.robot.change(OTHER)
+        sessions.connect()
+        assert sessions.ask(b"ab") == b"AB" and sessions.server.is_open
+
+
+def test_no_greeting_overtakes_another() -> None:
+    """The executor's thread had cut one for the model before; sent last, it had the server load that model again."""
+    holds, goes_on = threading.Event(), threading.Event()
+    sent: list[tuple[int, int]] = []
+
+    def send(packet: Packet) -> None:
+        if not sent and not holds.is_set():
+            holds.set()
+            goes_on.wait(PATIENCE_S)
+        sent.append((packet.epoch, packet.kind))
+
+    robot = WholeFrameSession("robot", IDENTITY, CONFIG, send)
+    executor = threading.Thread(target=robot.poll)
+    executor.start()
+    holds.wait(PATIENCE_S)
+    robot.change(OTHER)
+    worker = threading.Thread(target=robot.poll)
+    worker.start()
+    worker.join(0.2)
+    goes_on.set()
+    for thread in (executor, worker):
+        thread.join(PATIENCE_S)
+    robot.close()
+    robot.poll()
+    assert sent == [(1, Kind.HELLO), (2, Kind.HELLO), (2, Kind.BYE)]
 
 
 def test_a_late_answer_costs_one_deadline_and_a_probe_brings_the_server_back() -> None:
