@@ -66,7 +66,7 @@ def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     assert last.energy_j > 0
     assert any(each.held for each in figures) and all(each.latency_ms > 0 for each in figures)
     assert wait_until(lambda: is_held(film, 2), PREPARED_S)
-    assert film.show(2, after_ns=-(10**9)).mode != "held", (
+    assert film.show(2, after_ns=-2 * 10**9).mode != "held", (
         "no answer stands for a frame before it, as where a bag loops"
     )
     assert wait_until(lambda: is_held(film, 2), PREPARED_S)
