@@ -15,9 +15,7 @@ from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Ta
 
 Image = NDArray[np.uint8]
 _WIDTH = 320  # pixels, of the picture in which motion is estimated
-_LEAST_SIDE = (
-    32  # pixels: dense flow of smaller pictures ends in an error, or the process, where OpenCV reads beyond them
-)
+_LEAST_SIDE = 32  # pixels: OpenCV's dense flow reads beyond smaller pictures, and ends in an error, or the process
 _GRID = 6  # points per side of a box
 _LOST = -1e4  # coordinate of a point that was not found again: far outside of all pictures
 _RETURNS = 1.0  # pixels that a point may be off after it was tracked forward and back

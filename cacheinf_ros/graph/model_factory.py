@@ -67,9 +67,8 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
         is_safe = path.suffix.lower() == ".safetensors"
         state = load_file(path) if is_safe else torch.load(path, weights_only=True)
     except Exception as error:  # torch raises whatever its readers stumble over
-        is_pickled = isinstance(error, UnpicklingError) and is_zipfile(
-            path
-        )  # torch's text is about reading it all the same
+        # torch's own text is about reading it all the same
+        is_pickled = isinstance(error, UnpicklingError) and is_zipfile(path)
         why = "it holds more than tensors: save model.state_dict()" if is_pickled else _short(error)
         raise ModelError(f"weights {path} cannot be read as safetensors or a state dict: {why}") from None
     state = state.get("state_dict", state) if isinstance(state, dict) else state

@@ -22,13 +22,7 @@ from rclpy.subscription import Subscription
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
-from cacheinf_ros.nodes.topics import (
-    camera_topic,
-    image_topic,
-    overridden_reliability,
-    profile,
-    subscribe_to_images,
-)
+from cacheinf_ros.nodes.topics import full_name, image_topic, overridden_reliability, profile, subscribe_to_images
 from cacheinf_ros.pipeline import Health, Silence, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 
@@ -60,7 +54,7 @@ class Camera:
         self._messages = CameraMessages(message_type)
         self._message_type = message_type
         self._asked_topic = topic
-        self._topic = camera_topic(node, config)
+        self._topic = full_name(node, topic)
         self._depth = max(2, config.queue_size)
         self._asked = overridden_reliability(node, self._topic, config.image_reliability)
         self._is_reliable = self._asked is not Reliability.BEST_EFFORT

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss, Score, Task
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss, Score, Task, tells
 from cacheinf_ros.pipeline.affordable import AffordableShare
 from cacheinf_ros.pipeline.burst import Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
@@ -212,7 +212,7 @@ class AnswerHolder:
         dense = burst.scores(range(len(burst)))
         ours = burst.scores(burst.held(None if limit is None else self._surprises.scaled(limit)))
         right = sum(dense, Score())
-        self._tells = right.whole >= self._task.least_right
+        self._tells = tells(self._task, right)
         measured = Loss.of(sum(ours, Score()), right)
         kept = not self._tells or measured.within(self.max_loss)  # where losses mean nothing, none breaks it
         engine = burst.loss_of(self._of_engine) if self._tells and len(self._of_engine) == len(burst) else None

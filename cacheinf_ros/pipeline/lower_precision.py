@@ -26,6 +26,7 @@ from cacheinf_ros.engine.decisions import (
     Task,
     consensus_of_all,
     score_at,
+    tells,
 )
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 from cacheinf_ros.pipeline.guard import guarded
@@ -144,7 +145,7 @@ class LowerPrecision:
         scores = (score_at(task, decision, agreed, index) for index, decision in enumerate(self._dense))
         right = sum(scores, Score())
         self.showed_something = right.total > 0
-        if right.whole < task.least_right:  # losses mean nothing
+        if not tells(task, right):
             kept = False
             self._forget_answers()
         for trial in self._trials:

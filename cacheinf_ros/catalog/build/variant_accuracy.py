@@ -14,13 +14,11 @@ from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
-from cacheinf_ros.engine.decisions import JudgedAs, judged_as
+from cacheinf_ros.engine.decisions import judged_as
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Detector
 from cacheinf_ros.mode import Mode
-
-_CLASSES = {JudgedAs.CLASSES, JudgedAs.GUESSED_CLASSES}
 
 
 class Measure(Enum):
@@ -106,7 +104,7 @@ class Judge:
         judged = judged_as(self._card, {n: value.numpy() for n, value in zip(self._names, values, strict=True)})
         has_scores = values[0].ndim in (2, 4) and values[0].shape[1] > 1
         is_said = self._card.decoder is not None or bool(self._card.labels)
-        if judged not in _CLASSES or not has_scores or not (is_said or values[0].is_floating_point()):
+        if not judged.are_classes or not has_scores or not (is_said or values[0].is_floating_point()):
             shapes = ", ".join(str(tuple(value.shape)) for value in values)
             raise CatalogError(
                 f"variants cannot be compared by class, as the model's output {shapes} has no scores that are known to "

@@ -35,6 +35,11 @@ class JudgedAs(Enum):
     )
 
     @property
+    def are_classes(self) -> bool:
+        """Whether answers are judged by their classes, be that known or guessed."""
+        return self in {JudgedAs.CLASSES, JudgedAs.GUESSED_CLASSES}
+
+    @property
     def is_guess(self) -> bool:
         """Whether nothing but the output's shape says so."""
         return self in {JudgedAs.GUESSED_CLASSES, JudgedAs.VALUES_OF_FEW_CHANNELS}

@@ -49,6 +49,11 @@ class Task(Protocol[D]):
         """
 
 
+def tells(task: Task[Any], dense: Score) -> bool:
+    """Tell whether losses mean anything; ``dense``: how often dense answers were right (:attr:`Task.least_right`)."""
+    return dense.whole >= task.least_right
+
+
 RADIUS = 4
 """The frames on each side that make up a consensus; things move where it differs from that this many frames before."""
 

@@ -40,7 +40,7 @@ def task_of_model(
     judged = judged_as(card, outputs)
     if judged is JudgedAs.BOXES:
         return BoxDecisions(card, selection)
-    if judged in {JudgedAs.CLASSES, JudgedAs.GUESSED_CLASSES}:
+    if judged.are_classes:
         ((name, values),) = outputs.items()
         has_scores = values.size > 1 and (isinstance(card.decoder, ClassVector) or len(card.labels) == values.size)
         return ClassMaps(name, card.input_size, most_pixels=most_pixels, has_scores=has_scores)
