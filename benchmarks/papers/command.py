@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, cast
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from benchmarks.papers.stated import NOTE, PAPER
@@ -21,6 +22,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import SourceError
 
 _MOST = 40  # values in a line
+_WIDEST = 400  # columns of a printed table
 _MISSING = "missing"
 _STD = "_std"  # suffix of the key of a standard deviation
 
@@ -112,7 +114,8 @@ def paper(options: PaperOptions) -> None:
     if options.sweep is not None or options.speed:
         rows = _arena_speed(options) if options.speed else _swept(options)
         write_report(options.json_file, {"rows": rows})
-        console.print(_rows(options.sweep or "dense frames, maps in one arena and each in memory of its own", rows))
+        title = options.sweep or "dense frames, maps in one arena and each in memory of its own"
+        _print_whole(console, _rows(title, rows))
         return
     pages, name = _pages(options), options.paper.value
     everything = options.table is None and options.figure is None
@@ -126,7 +129,7 @@ def paper(options: PaperOptions) -> None:
         }
     write_report(options.json_file, report)
     for number, rows in report["tables"].items():
-        console.print(_table(number, rows))
+        _print_whole(console, _table(number, rows))
     for number, found in report["figures"].items():
         _print_figure(console, number, found)
         if options.plots is not None and _MISSING not in found:
@@ -198,6 +201,12 @@ def _table(number: int, rows: dict[str, Any]) -> Table:
     return table
 
 
+def _print_whole(console: Console, table: Table) -> None:
+    """Print a table at its full width, beyond that of the terminal, where rich would cut names and numbers short."""
+    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+    Console(width=max(console.width, needed)).print(table)
+
+
 def _rows(title: str, rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Table:
     table = Table(*rows[0], title=title, caption=note)
     for row in rows:
@@ -240,7 +249,7 @@ def _print_figure(console: Console, number: int, found: dict[str, Any]) -> None:
         if key in (PAPER, NOTE):
             continue
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            console.print(_rows(f"figure {number}: {key}", value))
+            _print_whole(console, _rows(f"figure {number}: {key}", value))
         elif isinstance(value, dict):
             for name, each in value.items():
                 console.print(f"{key.replace('_', ' ')}, {name}: {_line(each)}")

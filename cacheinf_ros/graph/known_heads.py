@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Recognise families of detectors by the shapes of their outputs, whatever they were trained on.
 
-The families are YOLO, YOLOX, NanoDet and DETR. Each function returns what a graph of its family says of the decoder, as
-fields of a model card's ``decoder`` and, where they are known, ``labels``: a list, or the name of a list that comes
-with the package. None: the graph is of another family.
+The families are YOLO, YOLOX, NanoDet, PicoDet and DETR. Each function returns what a graph of its family says of the
+decoder, as fields of a model card's ``decoder`` and, where they are known, ``labels``: a list, or the name of a list
+that comes with the package. None: the graph is of another family.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _COCO_CLASSES = 80
 _COCO_KEY_POINTS = (17, 3)
 _YOLO_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 _NANODET_STRIDES, _NANODET_PLUS_STRIDES = (8, 16, 32), (8, 16, 32, 64)
+_PICODET_STRIDES = (8, 16, 32, 64)
 _NANODET_LOGITS = 4 * 8
 _ANCHORS = 3  # of each of YOLOv5's cells
 
@@ -67,10 +68,12 @@ def nanodet_head(graph: Graph) -> dict[str, Any] | None:
     cells = _cells(graph, _NANODET_PLUS_STRIDES)
     if _only_shape(graph) == (1, sum(cells), _COCO_CLASSES + _NANODET_LOGITS):
         return {"strides": _NANODET_PLUS_STRIDES, "cell_center": 0.0, "labels": "coco"}
-    widths = (_COCO_CLASSES, _NANODET_LOGITS)
-    expected = sorted((count, width) for count in _cells(graph, _NANODET_STRIDES) for width in widths)
-    shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
-    return {"labels": "coco"} if sorted(shape[-2:] for shape in shapes) == expected else None
+    return {"labels": "coco"} if _has_grids(graph, _NANODET_STRIDES) else None
+
+
+def picodet_head(graph: Graph) -> dict[str, Any] | None:
+    """Recognise PicoDet as NanoDet, with a fourth grid."""
+    return {"labels": "coco"} if _has_grids(graph, _PICODET_STRIDES) else None
 
 
 def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None:
@@ -88,6 +91,13 @@ def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
     """Recognise RT-DETR as DETR; other detectors give as many probabilities, so its output must be called logits."""
     decoder = detr_head(graph, 300, _COCO_CLASSES)
     return decoder if decoder is not None and "logits" in decoder["scores"] else None
+
+
+def _has_grids(graph: Graph, strides: tuple[int, ...]) -> bool:
+    """Tell whether the outputs are scores of COCO's classes and distances' logits for each grid of cells."""
+    widths = (_COCO_CLASSES, _NANODET_LOGITS)
+    expected = sorted((count, width) for count in _cells(graph, strides) for width in widths)
+    return sorted(graph.tensors[tensor].shape[-2:] for _, tensor in graph.outputs) == expected
 
 
 def _layout(shape: Shape, graph: Graph) -> bool | None:

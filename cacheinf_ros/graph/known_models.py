@@ -17,7 +17,7 @@ from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import SsdBoxes
 from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
-from cacheinf_ros.graph.known_heads import detr_head, nanodet_head, rtdetr_head, yolo_head, yolox_head
+from cacheinf_ros.graph.known_heads import detr_head, nanodet_head, picodet_head, rtdetr_head, yolo_head, yolox_head
 
 _CARDS = Path(__file__).parent / "cards" / "known"
 _SAID = {"decoder", "resize", "channel_order", "scale", "mean", "std"}
@@ -88,6 +88,7 @@ _KNOWN: dict[str, Callable[[ModelCard, Graph], dict[str, Any] | None]] = {
     "yolo": lambda card, graph: yolo_head(graph, export_notes(Path(card.factory))),
     "yolox": lambda _, graph: yolox_head(graph),
     "nanodet": lambda _, graph: nanodet_head(graph),
+    "picodet": lambda _, graph: picodet_head(graph),
     "detr": lambda _, graph: detr_head(graph, queries=100, classes=92),
     "rtdetr": lambda _, graph: rtdetr_head(graph),
 }

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Exports of YOLO, YOLOX, NanoDet and DETR need no card, and run exactly."""
+"""Exports of YOLO, YOLOX, NanoDet, PicoDet and DETR need no card, and run exactly."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "v11-pose": (lambda: yolo.Yolo8(1, v11=True, key_points=17), {"key_points": 17}),
     "yolox": (yolo.YoloX, {"values_first": False, "objectness": True, "strides": (8, 16, 32)}),
     "nanodet-plus": (yolo.NanoDetPlus, {"strides": (8, 16, 32, 64), "cell_center": 0.0}),
+    "picodet": (yolo.PicoDet, {"kind": "nanodet", "strides": (8, 16, 32, 64), "cell_center": 0.5}),
     "detr": (yolo.QueryHead, {"kind": "boxes", "activation": "softmax", "background": 91}),
 }
 
@@ -61,6 +62,7 @@ def test_no_card_is_needed(known: tuple[str, Model]) -> None:
     assert prepared == {
         "yolox": ("letterbox_corner", "bgr", (1, 1, 1)),
         "nanodet-plus": ("letterbox", "bgr", (57.375, 57.12, 58.395)),
+        "picodet": ("stretch", "rgb", (0.229, 0.224, 0.225)),
         "detr": ("stretch", "rgb", (0.229, 0.224, 0.225)),
     }.get(name, ("letterbox", "rgb", (1, 1, 1)))
 

@@ -183,6 +183,24 @@ class NanoDetPlus(nn.Module):
         return torch.cat(outputs, 2).permute(0, 2, 1)
 
 
+class PicoDet(nn.Module):
+    """The outputs of PicoDet as exported: scores [1, n, classes] of four levels, then [1, n, 4 * 8] of each."""
+
+    def __init__(self, classes: int = 80, width: int = 16) -> None:
+        super().__init__()
+        self.body, self.coarser = Body(width, attends=False), conv(width, width, 3, 2)
+        self.scores, self.sides = (
+            nn.ModuleList(nn.Conv2d(width, channels, 1) for _ in range(4)) for channels in (classes, 32)
+        )
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        levels = self.body(image)
+        levels = [*levels, self.coarser(levels[-1])]
+        outputs = [head(level).sigmoid() for level, head in zip(levels, self.scores, strict=True)]
+        outputs += [head(level) for level, head in zip(levels, self.sides, strict=True)]
+        return tuple(output.flatten(2).permute(0, 2, 1) for output in outputs)
+
+
 class QueryHead(nn.Module):
     """A network with outputs like DETR's: a fixed number of answers about the whole image."""
 
