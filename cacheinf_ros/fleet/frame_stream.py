@@ -16,44 +16,17 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from cacheinf_ros.errors import MessageError
+from cacheinf_ros.fleet.packet_bytes import packet_bytes, packet_of
 from cacheinf_ros.fleet.proven_connections import proven_connection
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.packets import LARGEST
 from cacheinf_ros.pipeline import guarded
 
-_HEADER = struct.Struct("<BIIIIIIB")  # kind, epoch, frame, tensor, part, parts, checksum, length of the session's name
 _LENGTH = struct.Struct("!I")
 _MOST_BYTES = LARGEST + 1000
 _MOST_WAITING = 64 * 2**20  # unsent bytes above which the other end counts as lost, as it does not read
 
 Address = tuple[str, int]
-
-
-def packet_bytes(packet: Packet) -> bytes:
-    """Encode a packet as bytes."""
-    name = packet.session.encode()
-    header = _HEADER.pack(
-        packet.kind, packet.epoch, packet.frame, packet.tensor, packet.part, packet.parts, packet.checksum, len(name)
-    )
-    return b"".join((header, name, packet.data))
-
-
-def packet_of(content: bytes) -> Packet:
-    """Decode a packet; raises :class:`MessageError` where it is cut off. The session checks its content."""
-    if len(content) < _HEADER.size:
-        raise MessageError(f"a packet of {len(content)} bytes is cut off")
-    kind, epoch, frame, tensor, part, parts, checksum, length = _HEADER.unpack_from(content)
-    end = _HEADER.size + length
-    if len(content) < end:
-        raise MessageError(f"a packet of {len(content)} bytes is cut off")
-    try:
-        name = content[_HEADER.size : end].decode("ascii")
-    except UnicodeDecodeError:
-        raise MessageError("a packet's session has no name") from None
-    return Packet(
-        session=name, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=content[end:],
-        checksum=checksum,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

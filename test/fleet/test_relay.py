@@ -11,8 +11,9 @@ import pytest
 from sessions import until
 
 from cacheinf_ros.fleet.demand import Demand
-from cacheinf_ros.fleet.frame_stream import Listening, packet_bytes
+from cacheinf_ros.fleet.frame_stream import Listening
 from cacheinf_ros.fleet.messages import Place
+from cacheinf_ros.fleet.packet_bytes import packet_bytes
 from cacheinf_ros.fleet.relay import RelaySession
 from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Packet

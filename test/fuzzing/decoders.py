@@ -35,7 +35,7 @@ from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import checked_scales, int8_graph
 from cacheinf_ros.errors import CacheinfError, MessageError
-from cacheinf_ros.fleet.frame_stream import packet_bytes, packet_of
+from cacheinf_ros.fleet.packet_bytes import packet_bytes, packet_of
 from cacheinf_ros.graph import Model, ModelCard, model_of
 from cacheinf_ros.graph.card import read_card
 from cacheinf_ros.graph.graph_io import decode_graph

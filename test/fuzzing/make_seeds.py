@@ -31,7 +31,7 @@ from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.engine.quantisation.scales import scales_bytes
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.fleet.frame_stream import packet_bytes
+from cacheinf_ros.fleet.packet_bytes import packet_bytes
 from cacheinf_ros.graph import graph_hash
 from cacheinf_ros.graph.graph_io import encode_graph
 from cacheinf_ros.graph.int8_scales import Scales
