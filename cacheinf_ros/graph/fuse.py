@@ -12,6 +12,7 @@ from cacheinf_ros.graph.fusing import (
     elementwise_rewrites,
     global_rewrites,
     pixel_rewrites,
+    written_out,
 )
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import (
@@ -43,7 +44,8 @@ _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
     Concat: (channel_rewrites.one_part, channel_rewrites.longer_than),
     Elementwise: (
         elementwise_rewrites.nothing_done,
-        elementwise_rewrites.gate,
+        written_out.gate,
+        written_out.hard_sigmoid,
         convolution_rewrites.take_elementwise,
         convolution_rewrites.take_residual,
         elementwise_rewrites.two_in_one,

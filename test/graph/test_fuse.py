@@ -108,6 +108,60 @@ def test_gates_of_their_own_input(gate: Callable[[Tensor], Tensor], kind: Activa
     assert isinstance(only, Conv) and only.activation.kind is kind
 
 
+WRITTEN_OUT: dict[str, tuple[Callable[[Tensor], Tensor], ActivationKind]] = {
+    "hard swish, divided last": (lambda y: y * torch.clamp(y + 3, 0, 6) / 6, ActivationKind.HARDSWISH),
+    "hard swish, divided first": (lambda y: functional.relu6(y + 3) / 6 * y, ActivationKind.HARDSWISH),
+    "hard swish, sixths": (lambda y: y * torch.clamp(y * 0.1666667 + 0.5, 0, 1), ActivationKind.HARDSWISH),
+    "mish": (lambda y: y * torch.tanh(functional.softplus(y)), ActivationKind.MISH),
+    "gelu": (lambda y: y * (1 + torch.erf(y / 2**0.5)) * 0.5, ActivationKind.GELU),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_activations_that_are_written_out(name: str) -> None:
+    activation, kind = WRITTEN_OUT[name]
+    (only,) = fused(lambda x, c: activation(4 * c(x)), conv()).operators
+    assert isinstance(only, Conv) and only.activation.kind is kind
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        lambda y: y * torch.clamp(y + 3, 0, 5) / 6,
+        lambda y: y * torch.clamp(y + 2, 0, 6) / 6,
+        lambda y: y * torch.clamp(y * 0.17 + 0.5, 0, 1),
+        lambda y: y * (2 + torch.erf(y / 2**0.5)) * 0.5,
+        lambda y: y * (1 + torch.erf(y)) * 0.5,
+        lambda y: y * torch.tanh(functional.softplus(y) * 2),
+        lambda y: y * torch.clamp(y.flip(1) + 3, 0, 6) / 6,
+    ],
+)
+def test_what_only_resembles_a_written_out_activation_stays(activation: Callable[[Tensor], Tensor]) -> None:
+    assert len(fused(lambda x, c: activation(4 * c(x)), conv()).operators) > 1
+
+
+def test_a_gate_that_is_read_elsewhere_stays_too() -> None:
+    def function(x: Tensor, c: nn.Module) -> Tensor:
+        y = c(x)
+        gates = torch.clamp(y + 3, 0, 6)
+        return torch.cat([y * gates / 6, gates], 1)
+
+    assert ActivationKind.HARDSWISH not in {getattr(o, "activation", None) for o in fused(function, conv()).operators}
+
+
+def test_a_hard_swish_of_another_scale_keeps_it() -> None:
+    (only, scaled) = fused(lambda x, c: (y := c(x)) * functional.relu6(y + 3), conv()).operators
+    assert isinstance(only, Conv) and only.activation.kind is ActivationKind.HARDSWISH
+    assert isinstance(scaled, Elementwise) and scaled.scale is not None and scaled.scale.tolist() == [6.0] * 4
+
+
+def test_a_hard_sigmoid_that_is_written_out() -> None:
+    for last in (lambda y: functional.relu6(y + 3) / 6, lambda y: torch.clamp(y / 6 + 0.5, 0, 1)):
+        graph = fused(lambda x, c, last=last: torch.cat([last(y := c(x).flip(1)), y], 1), conv())
+        found = [o for o in graph.operators if isinstance(o, Elementwise)]
+        assert [o.activation.kind for o in found] == [ActivationKind.HARDSIGMOID]
+
+
 def test_sum_scale_shift_and_activation_are_one_operator() -> None:
     graph = fused(lambda x, n, a: a(n(x + x.flip(1))), batch_norm(3), nn.PReLU(3))
     assert kinds(graph)[-1] is Elementwise and len(graph.operators) == 2

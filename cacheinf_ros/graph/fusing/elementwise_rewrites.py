@@ -7,38 +7,19 @@ from dataclasses import replace
 
 import torch
 
-from cacheinf_ros.graph.activation import LINEAR, Activation, ActivationKind
+from cacheinf_ros.graph.activation import LINEAR
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
-from cacheinf_ros.graph.ir import ChannelNorm, Combine, Conv, Elementwise, PixelShuffle, Resample, TensorSpec
+from cacheinf_ros.graph.fusing.written_out import is_identity
+from cacheinf_ros.graph.ir import ChannelNorm, Conv, Elementwise, PixelShuffle, Resample, TensorSpec
 from cacheinf_ros.graph.make_taps import is_single, reads_outside
-
-_GATED = {
-    ActivationKind.SIGMOID: ActivationKind.SILU,
-    ActivationKind.HARDSIGMOID: ActivationKind.HARDSWISH,
-}
 
 
 def nothing_done(done: Done, operator: Elementwise) -> Rewrite | None:
     """Replace an operator that does nothing by the tensor itself."""
-    if operator.combine is not None or _is_affine(operator) or not operator.activation.is_linear:
+    if operator.combine is not None or not is_identity(operator):
         return None
     same = done.tensors[operator.output].shape == done.tensors[operator.inputs[0]].shape
     return Rewrite(same_as=operator.inputs[0]) if same else None
-
-
-def gate(done: Done, operator: Elementwise) -> Rewrite | None:
-    """Rewrite x * sigmoid(x) as SiLU, and x * hardsigmoid(x) as hard swish."""
-    if operator.combine is not Combine.MUL:
-        return None
-    for name, x in (operator.inputs[::-1], operator.inputs):
-        gates = done.sole(name, Elementwise)
-        if gates is None or gates.inputs != (x,) or _is_affine(gates) or gates.activation.kind not in _GATED:
-            continue
-        activation = Activation(kind=_GATED[gates.activation.kind])
-        product = replace(gates, output=gates.output, activation=activation)
-        rest = replace(operator, inputs=(gates.output,), combine=None)
-        return Rewrite(absorbed=(gates,), operators=(product, rest))
-    return None
 
 
 def two_in_one(done: Done, operator: Elementwise) -> Rewrite | None:
