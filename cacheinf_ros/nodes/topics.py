@@ -8,6 +8,7 @@ from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy._rclpy_pybind11 import RCLError
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -66,8 +67,11 @@ def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile)
 
 
 def publish_to_one(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
-    """Create a publisher for one robot; it declares no parameters, because its topic comes and goes."""
-    return node.create_publisher(message_type, topic, qos)
+    """Create a publisher for one robot; it declares no parameters, because its topic comes and goes.
+
+    It has a callback group of its own, as rclpy's groups remember every entity that they have ever had.
+    """
+    return node.create_publisher(message_type, topic, qos, callback_group=MutuallyExclusiveCallbackGroup())
 
 
 def subscribe_to(
@@ -81,8 +85,11 @@ def subscribe_to(
 def subscribe_to_one(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
-    """Create a subscription to a topic for one robot; it declares no parameters, because the topic comes and goes."""
-    return node.create_subscription(message_type, topic, callback, qos)
+    """Create a subscription to a topic for one robot, as :func:`publish_to_one` does.
+
+    In nodes that one thread spins no two callbacks run at once, whatever their groups.
+    """
+    return node.create_subscription(message_type, topic, callback, qos, callback_group=MutuallyExclusiveCallbackGroup())
 
 
 def subscribe_to_images(

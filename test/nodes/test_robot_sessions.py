@@ -62,6 +62,7 @@ class Server:
         node = rclpy.create_node("server", context=context, parameter_overrides=one_place)
         configs = (EngineConfig, MatchingConfig, ResultConfig, ServerConfig, ServerTopicsConfig, LimitConfig)
         parameters, health, self.models = Parameters(node, *configs), Health(), Models(failure)
+        self.node = node
         whole = WholeFrameModels(self.models, 0.0, parameters, health)  # type: ignore[arg-type]
         sender = Sender(node, parameters.get(LimitConfig))
         self.sessions = RobotSessions(node, self.models, whole, parameters, health, sender)  # type: ignore[arg-type]
@@ -155,6 +156,18 @@ def test_a_model_that_could_not_be_compiled_is_tried_again_later(
     for robot in ("first", "second"):
         server.refusal(greeting(robot))
     assert len(server.models.asked) >= 2
+
+
+def test_robots_that_come_and_go_leave_nothing_in_the_node(serving: Callable[[Exception], Server]) -> None:
+    server = serving(MessageError("no such model"))
+    server.take(greeting("first"))
+    before = len(server.node.default_callback_group.entities)
+    for i in range(20):
+        server.take(greeting(f"robot_{i}"))
+        server.until(lambda: not server.robots_served)
+        server.sessions._every_second()
+    assert len(server.node.default_callback_group.entities) == before
+    assert len(list(server.node.publishers)) < 20
 
 
 def test_a_robot_for_which_there_is_no_place_is_told_so(
