@@ -8,6 +8,7 @@ written in one place only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -134,6 +135,11 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"size {text!r}: expected HEIGHTxWIDTH in pixels, for example 480x640")
     return int(parts[0]), int(parts[1])
+
+
+def expanded(path: str) -> str:
+    """Return a path with the user's home folder in place of ``~``, where no shell has replaced it."""
+    return os.path.expanduser(path) if path.startswith("~/") else path
 
 
 def _is_setting(info: FieldInfo) -> bool:

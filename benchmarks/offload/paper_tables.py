@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from benchmarks.offload.published import MEMORY_MB, PUBLISHED, Amount, Row
 from benchmarks.offload.setting import Setting
 from benchmarks.papers.stated import NO_NUMBERS, NOTE
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.errors import ConfigError
 
-TABLES = (1, 2, 3, 4, 5, 6)
-FIGURES = (5, 6)
+_Networks = Mapping[str, tuple[str, str]]
+"""By model: the paper's name of the network, or of the one that it stands in for, and the size of its input."""
 SYSTEMS = {
     "Local": "local_dense", "DS": "dnn_surgery", "DS-C": "dnn_surgery_cached", "HP": "hybrid_parallel",
     "Ours": "cacheinf",
@@ -33,7 +34,10 @@ _CLASSIFIERS = {
     "torchvision:vgg19": ("VGG19", "224x224"),
     "torchvision:convnext_large": ("ConvNeXt", "224x224"),
 }
-_NETWORKS = {1: _DETECTOR, 2: _DETECTOR, 3: _DETECTOR, 4: _CLASSIFIERS, 5: _CLASSIFIERS, 6: _CLASSIFIERS}
+_TABLES: Mapping[int, _Networks] = {
+    1: _DETECTOR, 2: _DETECTOR, 3: _DETECTOR, 4: _CLASSIFIERS, 5: _CLASSIFIERS, 6: _CLASSIFIERS
+}  # fmt: skip
+_FIGURES: Mapping[int, _Networks] = {5: _DETECTOR, 6: _DETECTOR}
 _LINKS = ("indoor", "outdoor")
 _MBIT_S = "48"
 _FRAMES, _ROUNDS = 30, 1
@@ -47,65 +51,98 @@ _TIMES = "our transmission is the time in which the robot sends; its standard de
 _NO_NUMBERS = f"{NO_NUMBERS}; ours is the detector that is here, in place of Kapao"
 
 
-def table(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-    """Measure a table: the paper's number and ours, by network and system.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheInfPages:
+    """The draft's pages for ``cacheinf bench paper``, of all networks or of one.
 
-    Args:
-        number: one of :data:`TABLES`.
-        data: a folder of frames, such as one of DAVIS; without it a built-in scene is used.
-        progress: called with what is being done.
+    Attributes:
+        network: the paper's or the model's name of the only network to measure; None: all.
     """
-    if number in (3, 6):
-        return _memory(number, progress)
-    cells = energy_cells if number in (2, 5) else time_cells
-    found: dict[str, Any] = {}
-    energy = ""
-    for model, (name, size) in _NETWORKS[number].items():
-        report = _measured(model, size, _LINKS, data, progress)
-        energy = report["energy"]
-        for theirs, ours in SYSTEMS.items():
-            figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
-            found[f"{model}, {theirs}"] = cells(PUBLISHED[name][theirs], figures)
-    for title, name in _ELSEWHERE[number].items():
-        found |= {f"{title}, {theirs}": cells(row, (None, None)) for theirs, row in PUBLISHED[name].items()}
-    return found | {NOTE: f"our energy is {energy}" if cells is energy_cells else _TIMES}
 
+    network: str | None = None
 
-def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
-    """Measure scenenet's latencies: over traces of the link (5), or by reuse ratio at 48 Mbit/s (6).
+    def __post_init__(self) -> None:
+        """Check the network's name."""
+        if not self.TABLES:
+            known = [f"{name} ({model})" for model, (name, _) in {**_DETECTOR, **_CLASSIFIERS}.items()]
+            raise ConfigError(f"network {self.network} is none of {', '.join(known)}; give either name of one")
 
-    Args:
-        number: one of :data:`FIGURES`.
-        data: a folder of frames; without it a built-in scene is used.
-        progress: called with what is being done.
-    """
-    (model, (_, size)) = next(iter(_DETECTOR.items()))
-    if number == 5:
-        return _measured(model, size, _LINKS, data, progress) | {NOTE: _NO_NUMBERS}
-    report = _measured(model, size, (_MBIT_S,), data, progress)
-    systems = report["bandwidth"][_MBIT_S]["systems"]
-    return {name: _by_reuse(systems[ours]["reuse_ms"]) for name, ours in SYSTEMS.items()} | {NOTE: _NO_NUMBERS}
+    @property
+    def TABLES(self) -> tuple[int, ...]:
+        """The numbers of the tables that have the network."""
+        return tuple(number for number, networks in _TABLES.items() if self._chosen(networks))
 
+    @property
+    def FIGURES(self) -> tuple[int, ...]:
+        """The numbers of the figures that have the network."""
+        return tuple(number for number, networks in _FIGURES.items() if self._chosen(networks))
 
-def draw(number: int, found: dict[str, Any], path: Path) -> None:
-    """Draw a figure as the paper has it."""
-    from matplotlib.figure import Figure
+    def table(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """Measure a table: the paper's number and ours, by network and system.
 
-    from benchmarks.offload.plot import plot_offload
+        Args:
+            number: one of :attr:`TABLES`.
+            data: a folder of frames, such as one of DAVIS; without it a built-in scene is used.
+            progress: called with what is being done.
+        """
+        networks, elsewhere = self._chosen(_TABLES[number]), _ELSEWHERE[number] if self.network is None else {}
+        if number in (3, 6):
+            return _memory(networks, elsewhere, progress)
+        cells = energy_cells if number in (2, 5) else time_cells
+        found: dict[str, Any] = {}
+        energy = ""
+        for model, (name, size) in networks.items():
+            report = _measured(model, size, _LINKS, data, progress)
+            energy = report["energy"]
+            for theirs, ours in SYSTEMS.items():
+                figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
+                found[f"{model}, {theirs}"] = cells(PUBLISHED[name][theirs], figures)
+        for title, name in elsewhere.items():
+            found |= {f"{title}, {theirs}": cells(row, (None, None)) for theirs, row in PUBLISHED[name].items()}
+        return found | {NOTE: f"our energy is {energy}" if cells is energy_cells else _TIMES}
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if number == 5:
-        plot_offload([found], path)
-        return
-    picture = Figure(figsize=(6.0, 4.0), layout="constrained")
-    axes = picture.subplots()
-    for name in SYSTEMS:
-        points = found[name]
-        axes.plot([point["reuse"] for point in points], [point["ms"] for point in points], marker="o", label=name)
-    axes.set(xlabel="reuse ratio", ylabel=f"ms at {_MBIT_S} Mbit/s", ylim=(0, None))
-    axes.grid(alpha=0.25)
-    axes.legend(fontsize="small")
-    picture.savefig(path, dpi=110)
+    def figure(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """Measure scenenet's latencies: over traces of the link (5), or by reuse ratio at 48 Mbit/s (6).
+
+        Args:
+            number: one of :attr:`FIGURES`.
+            data: a folder of frames; without it a built-in scene is used.
+            progress: called with what is being done.
+        """
+        (model, (_, size)) = next(iter(_FIGURES[number].items()))
+        if number == 5:
+            return _measured(model, size, _LINKS, data, progress) | {NOTE: _NO_NUMBERS}
+        report = _measured(model, size, (_MBIT_S,), data, progress)
+        systems = report["bandwidth"][_MBIT_S]["systems"]
+        return {name: _by_reuse(systems[ours]["reuse_ms"]) for name, ours in SYSTEMS.items()} | {NOTE: _NO_NUMBERS}
+
+    def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
+        """Draw a figure as the paper has it."""
+        from matplotlib.figure import Figure
+
+        from benchmarks.offload.plot import plot_offload
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if number == 5:
+            plot_offload([found], path)
+            return
+        picture = Figure(figsize=(6.0, 4.0), layout="constrained")
+        axes = picture.subplots()
+        for name in SYSTEMS:
+            points = found[name]
+            axes.plot([point["reuse"] for point in points], [point["ms"] for point in points], marker="o", label=name)
+        axes.set(xlabel="reuse ratio", ylabel=f"ms at {_MBIT_S} Mbit/s", ylim=(0, None))
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize="small")
+        picture.savefig(path, dpi=110)
+
+    def _chosen(self, networks: _Networks) -> _Networks:
+        wanted = self.network
+        return {
+            model: (name, size)
+            for model, (name, size) in networks.items()
+            if wanted is None or wanted.lower() in (name.lower(), model, model.removeprefix("torchvision:"))
+        }
 
 
 def _measured(
@@ -121,12 +158,12 @@ def _measured(
     return run_offload_benchmark(chosen, {link: find_trace(link) for link in links}, progress)
 
 
-def _memory(number: int, progress: Callable[[str], None]) -> dict[str, Any]:
+def _memory(networks: _Networks, elsewhere: Mapping[str, str], progress: Callable[[str], None]) -> dict[str, Any]:
     rows = {
         model: memory_row(MEMORY_MB[name], memory_of(model, parse_size(size) or (0, 0), progress))
-        for model, (name, size) in _NETWORKS[number].items()
+        for model, (name, size) in networks.items()
     }
-    return rows | {title: memory_row(MEMORY_MB[name], {}) for title, name in _ELSEWHERE[number].items()}
+    return rows | {title: memory_row(MEMORY_MB[name], {}) for title, name in elsewhere.items()}
 
 
 def time_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:

@@ -91,7 +91,11 @@ class PaperOptions:
         bool, typer.Option(help="memory: instead time dense frames in one arena, and without one (the claim of 10 %).")
     ] = False
     network: Annotated[
-        str | None, typer.Option(help="deepcache: alexnet, googlenet, resnet50, yolo or dave; by default the figure's.")
+        str | None,
+        typer.Option(
+            help="deepcache: alexnet, googlenet, resnet50, yolo or dave; by default the figure's. cacheinf: one of the "
+            "table's, by the paper's or the model's name; by default all."
+        ),
     ] = None
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="deepcache, figure 13: a classifier of the clips' classes.")
@@ -119,8 +123,8 @@ def paper(options: PaperOptions) -> None:
         return
     pages, name = _pages(options), options.paper.value
     everything = options.table is None and options.figure is None
-    tables = _chosen("table", options.table, pages.TABLES, everything)
-    figures = _chosen("figure", options.figure, pages.FIGURES, everything)
+    tables = _chosen("table", options.table, pages.TABLES, everything, options.network)
+    figures = _chosen("figure", options.figure, pages.FIGURES, everything, options.network)
     data = tuple(options.data or ())
     with shown_progress(name) as show:
         report: dict[str, Any] = {
@@ -138,7 +142,11 @@ def paper(options: PaperOptions) -> None:
 
 def _pages(options: PaperOptions) -> Pages:
     pages = import_module(_PAGES[options.paper])
+    if options.paper is Paper.CACHEINF:
+        return cast(Pages, pages.CacheInfPages(network=options.network))
     if options.paper is not Paper.DEEPCACHE:
+        if options.network is not None:
+            raise typer.BadParameter("--network is for deepcache and cacheinf")
         return cast(Pages, pages)
     classifier = None
     if options.model is not None:
@@ -181,9 +189,12 @@ def _arena_speed(options: PaperOptions) -> list[dict[str, Any]]:
     return arena_speed(frames=options.frames, threads=options.threads)
 
 
-def _chosen(kind: str, number: int | None, known: tuple[int, ...], everything: bool) -> tuple[int, ...]:
+def _chosen(
+    kind: str, number: int | None, known: tuple[int, ...], everything: bool, network: str | None
+) -> tuple[int, ...]:
     if number is not None and number not in known:
-        raise typer.BadParameter(f"{number} is none of the {kind}s {', '.join(map(str, known))}")
+        which = f"{kind}s of {network}" if network else f"{kind}s"
+        raise typer.BadParameter(f"{number} is none of the {which}: {', '.join(map(str, known)) or 'there are none'}")
     if number is None:
         return known if everything else ()
     return (number,)

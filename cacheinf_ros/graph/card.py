@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from cacheinf_ros.config import Config, parameter, parse_size
+from cacheinf_ros.config import Config, expanded, parameter, parse_size
 from cacheinf_ros.disk_cache import OptionalSha256
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
@@ -82,11 +81,6 @@ class ModelCard(Config):
         if isinstance(given, (list, tuple)):
             return given
         raise ValueError("give a list, such as [person, car], or a name for each number from 0, as {0: person, 1: car}")
-
-
-def expanded(path: str) -> str:
-    """Return a path with the user's home folder in place of ``~``, where no shell has replaced it."""
-    return os.path.expanduser(path) if path.startswith("~/") else path
 
 
 def is_file(path: Path) -> bool:

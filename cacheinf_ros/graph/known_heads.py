@@ -21,6 +21,7 @@ _YOLO_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 _NANODET_STRIDES, _NANODET_PLUS_STRIDES = (8, 16, 32), (8, 16, 32, 64)
 _PICODET_STRIDES = (8, 16, 32, 64)
 _NANODET_LOGITS = 4 * 8
+_COARSEST_MAP = 64  # pixels of the input for one of the map
 _ANCHORS = 3  # of each of YOLOv5's cells
 
 
@@ -34,7 +35,7 @@ def yolo_head(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
     if not 1 <= len(shapes) <= 2 or len(shapes[0][1]) != 3:
         return None
     values_first = _layout(shapes[0][1], graph)
-    if values_first is None:
+    if values_first is None or _is_map(shapes[0][1], graph):
         return None
     decoder: dict[str, Any] = {"values_first": values_first, "objectness": not values_first}
     classes = shapes[0][1][1 if values_first else 2] - (4 if values_first else 5)
@@ -57,8 +58,8 @@ def yolox_head(graph: Graph) -> dict[str, Any] | None:
     shape = _only_shape(graph)
     if shape is None or shape[1] not in _counts(graph, (_YOLO_STRIDES[0],)) or shape[2] <= 5 or not _is_raw(graph):
         return None
-    if shape[2] == _COCO_CLASSES + _NANODET_LOGITS:
-        return None  # NanoDet-Plus
+    if shape[2] == _COCO_CLASSES + _NANODET_LOGITS or _is_map(shape, graph):  # the former: NanoDet-Plus
+        return None
     labels = "coco" if shape[2] == 5 + _COCO_CLASSES else None
     return {"strides": _YOLO_STRIDES[0], "labels": labels}
 
@@ -106,6 +107,12 @@ def _layout(shape: Shape, graph: Graph) -> bool | None:
     if shape[2] in counts and shape[1] > 4:
         return True
     return False if shape[1] in {_ANCHORS * count for count in counts} and shape[2] > 5 else None
+
+
+def _is_map(shape: Shape, graph: Graph) -> bool:
+    """Tell whether [1, h, w] is a map of classes or depths: as large as the input, or a whole fraction of it."""
+    height, width = graph.tensors[graph.input].size
+    return any(shape[1:] == (-(-height // step), -(-width // step)) for step in range(1, _COARSEST_MAP + 1))
 
 
 def _counts(graph: Graph, candidates: tuple[tuple[int, ...], ...]) -> set[int]:

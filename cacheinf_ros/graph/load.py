@@ -14,9 +14,10 @@ from pathlib import Path
 import torch
 from torch.export import ExportedProgram
 
+from cacheinf_ros.config import expanded
 from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import TRUSTED, ModelCard, expanded, is_file, read_card
+from cacheinf_ros.graph.card import TRUSTED, ModelCard, is_file, read_card
 from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.image_size import agreed_size
 from cacheinf_ros.graph.int8_scales import Scales

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,11 +24,11 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
 from cacheinf_ros.nodes.topics import full_name, image_topic, overridden_reliability, profile, subscribe_to_images
-from cacheinf_ros.pipeline import Health, Silence, StampGaps
+from cacheinf_ros.pipeline import RARELY, THROTTLE, Health, Silence, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 
-_SAID_AGAIN_S = 60.0
 _REVIEW_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class Camera:
@@ -111,10 +112,11 @@ class Camera:
         if not offers:
             return
         if self._asked is Reliability.RELIABLE and not all(offers):
-            self._node.get_logger().warning(
-                f"{self._topic} is published best effort, of which a reliable subscription receives nothing: set "
-                "image_reliability to auto or best_effort",
-                throttle_duration_sec=_SAID_AGAIN_S,
+            _log.warning(
+                "%s is published best effort, of which a reliable subscription receives nothing: set image_reliability "
+                "to auto or best_effort",
+                self._topic,
+                extra=RARELY,
             )
         if self._asked is Reliability.AUTO and all(offers) != self._is_reliable:
             self._is_reliable = all(offers)
@@ -126,9 +128,7 @@ class Camera:
         reason = self._silence.reason(time.monotonic(), self._arrived_s, is_published=is_published)
         self._health.silent(reason)
         if reason and is_published:
-            self._node.get_logger().warning(
-                f"{reason}: if the camera works, {LOSS_REMEDY}", throttle_duration_sec=_SAID_AGAIN_S
-            )
+            _log.warning("%s: if the camera works, %s", reason, LOSS_REMEDY, extra=RARELY)
         elif reason and reason != self._told_silence:  # said once: a camera may be switched off for hours
             self._node.get_logger().warning(f"{reason}: start the camera, or correct image_topic")
         self._told_silence = reason
@@ -142,7 +142,7 @@ class Camera:
             self._health.count("unreadable")
             self._health.failed(str(error))
             self._gaps.reset()
-            self._node.get_logger().error(str(error), throttle_duration_sec=5.0)
+            _log.error("%s", error, extra=THROTTLE)
             return
         self._note_missing(self._gaps.add(arrival.stamp_ns))
         self._store(arrival)
@@ -158,6 +158,4 @@ class Camera:
 
     def _tell_if_many(self) -> None:
         if self._health.loses_frames:
-            self._node.get_logger().warning(
-                f"frames of {self._topic} are lost on their way: {LOSS_REMEDY}", throttle_duration_sec=_SAID_AGAIN_S
-            )
+            _log.warning("frames of %s are lost on their way: %s", self._topic, LOSS_REMEDY, extra=RARELY)

@@ -23,10 +23,15 @@ _LINK = "link"  # the stage that is spent on the link, not on the server
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Session:
-    """The session in which a variant of a model is asked."""
+    """The session in which a variant of a model is asked.
+
+    Attributes:
+        before: the variant that served in its place, until this one has answered; empty: none.
+    """
 
     variant: str
     frames: WholeFrames
+    before: str = ""
 
     @property
     def is_refused(self) -> bool:
@@ -82,11 +87,19 @@ class CatalogCloud:
         }
         self._sessions: dict[str, _Session] = {}  # by model
         self._candidates: dict[str, _Session] = {}  # likewise: of variants that have not answered yet
+        self._refusals: dict[tuple[str, str], str] = {}  # by model and variant: why, until a request has been told
 
     def is_up(self, model: str) -> bool:
         """Tell whether requests for a model are worth sending."""
         session = self._sessions.get(model)
         return self._connection.has_server and (session is None or session.is_refused or not session.frames.complaint)
+
+    def settle(self, model: str) -> None:
+        """Change a model's session back where the server has refused the other variant after it had been waited for."""
+        session = self._sessions.get(model)
+        if session is not None and session.before and session.is_refused:
+            self._refusals[model, session.variant] = session.frames.complaint
+            self._change_back(model, session.variant)
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[InferenceResult]:
         """Send a frame to a variant on the server, and wait for its result.
@@ -96,6 +109,9 @@ class CatalogCloud:
             why: the reason for choosing the server, for the result.
             is_new: whether the server has to load the variant first; if so, it gets extra time.
         """
+        refusal = self._refusals.pop((model, variant), "")
+        if refusal:
+            return self._no_answer(_Tried(message=None, sent_bytes=0, complaint=refusal), is_kept=True)
         session = self._sessions.get(model)
         if session is None or session.variant != variant:
             session, is_new = self._candidate(model, variant), True
@@ -105,12 +121,11 @@ class CatalogCloud:
         if replaces:
             again = self._send_in_place(model, variant, view)
             tried = replace(again, sent_bytes=tried.sent_bytes + again.sent_bytes)
+        if tried.is_refused:
+            self._change_back(model, variant)
         if tried.message is None:
-            pause_s = self._pause_s if tried.is_refused or not (is_kept or replaces) else 0.0
-            return CloudAnswer(
-                answer=None, money=self._prices.dollars(0.0, tried.sent_bytes), why=tried.complaint, pause_s=pause_s,
-                is_full=tried.finds_no_place, replaces=replaces,
-            )  # fmt: skip
+            return self._no_answer(tried, is_kept=is_kept or replaces, replaces=replaces)
+        self._sessions[model] = replace(self._sessions[model], before="")
         message = tried.message
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
@@ -125,6 +140,7 @@ class CatalogCloud:
             session.frames.close()
         self._sessions.clear()
         self._candidates.clear()
+        self._refusals.clear()
 
     def release(self, model: str) -> None:
         """End the sessions of a model: no place of the server is held for nothing."""
@@ -132,6 +148,7 @@ class CatalogCloud:
             session = sessions.pop(model, None)
             if session is not None:
                 session.frames.close()
+        self._refusals = {key: why for key, why in self._refusals.items() if key[0] != model}
 
     def probe(self, model: str, view: View) -> float:
         """Send a frame, without waiting, to a server that was late, if it is time to try it again.
@@ -156,22 +173,33 @@ class CatalogCloud:
         complaint = "" if message is not None else frames.complaint or "it did not answer in time"
         return _Tried(message=message, sent_bytes=frames.bytes_sent - before, complaint=complaint)
 
+    def _no_answer(self, tried: _Tried, *, is_kept: bool, replaces: bool = False) -> CloudAnswer[InferenceResult]:
+        """Say that there is no answer; ``is_kept``: the session is kept, for which the server may be lost meanwhile."""
+        pause_s = self._pause_s if tried.is_refused or not is_kept else 0.0
+        return CloudAnswer(
+            answer=None, money=self._prices.dollars(0.0, tried.sent_bytes), why=tried.complaint, pause_s=pause_s,
+            is_full=tried.finds_no_place, replaces=replaces,
+        )  # fmt: skip
+
     def _send_in_place(self, model: str, variant: str, view: View) -> _Tried:
-        """Change the model's session to another variant, and send a frame; where that is refused, change it back.
+        """Change the model's session to another variant, and send a frame.
 
-        Where there is no answer in time, the server goes on to load the variant, as it has given up the one before.
+        Where there is no answer in time, the server goes on to load the variant, as it has given up the one before;
+        where it refuses it then, :meth:`settle` changes the session back.
         """
-        before = self._sessions[model]
-        session = self._changed(model, before, variant)
-        tried = self._send(session, view, is_new=True)
-        if tried.is_refused:
-            self._changed(model, session, before.variant)
-        return tried
+        self._change(model, variant, before=self._sessions[model].variant)
+        return self._send(self._sessions[model], view, is_new=True)
 
-    def _changed(self, model: str, session: _Session, variant: str) -> _Session:
-        session.frames.change(identity_of_variant(self._folders[model], variant))
-        self._sessions[model] = _Session(variant=variant, frames=session.frames)
-        return self._sessions[model]
+    def _change_back(self, model: str, refused: str) -> None:
+        """Change the model's session back where it was changed to a variant that the server has refused."""
+        session = self._sessions.get(model)
+        if session is not None and session.variant == refused and session.before:
+            self._change(model, session.before, before="")
+
+    def _change(self, model: str, variant: str, *, before: str) -> None:
+        frames = self._sessions[model].frames
+        frames.change(identity_of_variant(self._folders[model], variant))
+        self._sessions[model] = _Session(variant=variant, frames=frames, before=before)
 
     def _candidate(self, model: str, variant: str) -> _Session:
         """Return the session for a variant that has not answered yet; one for yet another variant ends."""

@@ -14,6 +14,7 @@ from lifecycle_msgs.msg import State
 from rclpy.exceptions import InvalidNamespaceException, NameValidationException, ParameterException
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
 
 from cacheinf_ros.config import Config
@@ -204,12 +205,16 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
 
 
 class _Entities:
-    """The publishers, subscriptions, timers and the like that a node had at a certain time."""
+    """The publishers, subscriptions, timers and the like that a node had at a certain time.
+
+    The subscription to ``/clock``, which rclpy makes when ``use_sim_time`` is set, is not among them: without it the
+    node's clock would stand still from then on.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._kinds: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
-            (lambda: node.subscriptions, node.destroy_subscription),
+            (lambda: (each for each in node.subscriptions if each.msg_type is not Clock), node.destroy_subscription),
             (lambda: node.publishers, node.destroy_publisher),
             (lambda: node.clients, node.destroy_client),
             (lambda: node.timers, node.destroy_timer),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, Outcome, Paired, guarded
+from cacheinf_ros.pipeline import EMPTY, LATE, RARELY, UNORDERED, FoldedMap, Outcome, Paired, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.model_pool import ModelPool
@@ -54,7 +55,7 @@ from cacheinf_ros.pipeline.node_configs import (
 from cacheinf_ros.pipeline.runner import Runner
 
 _COUNTED = {LATE: "map_timeouts", UNORDERED: "unordered"}  # all other reasons count as gaps
-_SAID_AGAIN_S = 60.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,9 +316,10 @@ class Pipeline:
 
     def _tell_unordered(self) -> None:
         topic = camera_topic(self._node, self._node.parameters.get(ImageConfig))
-        self._node.get_logger().warning(
-            f"stamps of {topic} do not increase: nothing is reused; is /clock published? (counted in /diagnostics)",
-            throttle_duration_sec=_SAID_AGAIN_S,
+        _log.warning(
+            "stamps of %s do not increase: nothing is reused; is /clock published? (counted in /diagnostics)",
+            topic,
+            extra=RARELY,
         )
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:

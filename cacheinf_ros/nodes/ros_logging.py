@@ -89,7 +89,7 @@ class _Throttle:
             self._next_s = {text: next_s for text, next_s in self._next_s.items() if next_s > now_s}
         if len(self._next_s) >= _MOST_KEPT - 1:
             gist = _MORE
-        if gist in self._next_s:
+        if now_s < self._next_s.get(gist, 0.0):
             return None
         self._next_s[gist] = now_s + throttle_s
         return gist

@@ -13,8 +13,11 @@ from cacheinf_ros.errors import CacheinfError, shortened
 THROTTLE = {"throttle_s": 5.0}
 """The ``extra`` of a throttled log record.
 
-A record that differs from an earlier one in its numbers only is logged so many seconds later at the earliest.
+A record that differs from an earlier one in its numbers only is logged so many seconds later at the earliest, whatever
+the system's clock or ``/clock`` does meanwhile; rclpy's own ``throttle_duration_sec`` follows the system's clock.
 """
+RARELY = {"throttle_s": 60.0}
+"""Likewise, for what may go on for hours."""
 
 _log = logging.getLogger(__name__)
 

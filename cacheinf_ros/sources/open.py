@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cacheinf_ros.config import expanded
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Source
@@ -20,7 +21,7 @@ def open_source(reference: str) -> Source:
     """Open a source of frames by reference.
 
     Args:
-        reference: "clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
+        reference: "clip.mp4", "~/clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
             :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264.
 
@@ -30,7 +31,7 @@ def open_source(reference: str) -> Source:
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
         return scene if scene.config.crf is None else EncodedScene(scene)
-    path, topic = _split_topic(reference)
+    path, topic = _split_topic(expanded(reference))
     try:
         if not path.exists():
             raise SourceError(f"{path}: no such file or folder; a source is {_FORMS}")

@@ -111,7 +111,7 @@ def test_latency_by_reuse_ratio_by_hand(tmp_path: Path) -> None:
     assert [point["ms"] for point in points] == [15.0, 5.0, 1.0]
     found: dict[str, Any] = dict.fromkeys(paper_tables.SYSTEMS, points)
     found["note"] = "a picture without numbers"
-    paper_tables.draw(6, found, tmp_path / "six.png")
+    paper_tables.CacheInfPages().draw(6, found, tmp_path / "six.png")
     assert cv2.imread(str(tmp_path / "six.png")) is not None
 
 
@@ -169,10 +169,56 @@ def test_a_table_of_the_draft_is_printed_with_all_its_rows(number: int, monkeypa
     assert expected[number] in result.output
 
 
+@pytest.mark.parametrize(
+    ("network", "arguments", "measured"),
+    [
+        ("RegNet", ["--table", "4"], ["torchvision:regnet_x_16gf"]),
+        ("vgg19", ["--table", "5"], ["torchvision:vgg19"]),
+        ("torchvision:convnext_large", ["--table", "4"], ["torchvision:convnext_large"]),
+        ("kapao", ["--table", "1"], ["scenenet"]),
+        ("scenenet", [], ["scenenet"] * 4),  # tables 1 and 2, figures 5 and 6; table 3 is about memory
+    ],
+)
+def test_one_network_of_the_draft_is_measured_alone(
+    network: str, arguments: list[str], measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a table's networks were measured, ten minutes each."""
+    figures = {
+        "transmit_ms": 20.0, "transmit_share": 0.4, "latency_ms": {"mean": 50.0, "std": 5.0}, "energy_j": 1.5,
+        "energy_kind": "modelled", "reuse_ms": [(0.1, 10.0)],
+    }  # fmt: skip
+    link, models = {"systems": dict.fromkeys(paper_tables.SYSTEMS.values(), figures)}, list[str]()
+
+    def found(model: str, *_: Any) -> dict[str, Any]:
+        models.append(model)
+        return {"bandwidth": dict.fromkeys(("indoor", "outdoor", "48"), link), "energy": "modelled"}
+
+    monkeypatch.setattr(paper_tables, "_measured", found)
+    monkeypatch.setattr(paper_tables, "memory_of", lambda model, *_: dict.fromkeys(("no cache", "ours"), 1.0))
+    result = CliRunner().invoke(app, ["bench", "paper", "cacheinf", *arguments, "--network", network])
+    assert result.exit_code == 0, result.output
+    assert models == measured and "AGRNav" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["cacheinf", "--table", "4", "--network", "resnet50"], "network resnet50 is none of Kapao (scenenet), RegNet"),
+        (["cacheinf", "--table", "4", "--network", "scenenet"], "4 is none of the tables of scenenet: 1, 2, 3"),
+        (["cacheinf", "--figure", "5", "--network", "VGG19"], "5 is none of the figures of VGG19: there are none"),
+        (["memory", "--table", "1", "--network", "VGG19"], "--network is for deepcache and cacheinf"),
+    ],
+)
+def test_a_network_that_a_page_does_not_have_is_refused(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["bench", "paper", *arguments], env={"COLUMNS": "200"})
+    assert result.exit_code != 0
+    assert said in f"{result.output} {result.exception}"
+
+
 def test_memory_of_the_network_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = dict.fromkeys(("no cache", "cache all", "ours", "equation 8"), 1.0)
     monkeypatch.setattr(paper_tables, "memory_of", lambda *_: ours)
-    rows = paper_tables.table(3, (), lambda _: None)
+    rows = paper_tables.CacheInfPages().table(3, (), lambda _: None)
     assert rows["AGRNav (not here)"]["ours"] == {"paper": 131.2, "ours": None}
     assert rows["scenenet"]["cache all"] == {"paper": 1782.5, "ours": 1.0}
 

@@ -145,6 +145,30 @@ def test_shapes_in_doubt_are_left_alone() -> None:
     assert yolo_head(graph_of(nn.Conv2d(3, 84, 3, 8, 1), SIZE), ExportNotes()) is None
 
 
+class FlatMap(nn.Module):
+    """A map of depths or of classes without a dimension for its channel: [1, h, w], in a part of the picture's size."""
+
+    def __init__(self, channels: int, step: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, channels, 3, step, 1)
+
+    def forward(self, image: Any) -> Any:
+        found = self.convolution(image)
+        return found.argmax(1) if found.shape[1] > 1 else found.flatten(0, 1)
+
+
+@pytest.mark.parametrize("channels", [1, 5])
+@pytest.mark.parametrize(("size", "step"), [((48, 64), 1), ((40, 24), 1), ((32, 48), 1), ((16, 8), 2), ((8, 16), 2)])
+def test_a_map_with_as_many_lines_or_columns_as_cells_holds_no_boxes(
+    size: tuple[int, int], step: int, channels: int
+) -> None:
+    """48 x 64 pixels have 64 cells in strides of 8, 16 and 32: each column of a depth map was a box."""
+    graph = graph_of(FlatMap(channels, step).eval(), size)
+    assert graph.tensors[graph.outputs[0][1]].shape == (1, size[0] // step, size[1] // step)
+    bare = ModelCard(name="t", factory="t", input_size=size)
+    assert recognised(bare, graph) is bare
+
+
 def test_nanodet_finds_bottles(shared_data: Path) -> None:
     model = load_model(str(shared_data / "models" / "nanodet_m.onnx"))
     engine = Engine(model, EngineConfig(mode=Mode.EXACT, threads=1))

@@ -200,6 +200,41 @@ def test_a_variant_that_a_full_server_still_loads_keeps_the_place(
     assert ours.ask("door", "original", VIEW, "", is_new=False).answer is not None
 
 
+def test_a_variant_that_is_refused_after_its_deadline_gives_the_place_back(
+    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session went on to ask for it, and the variant that had served lost the model's place to the next robot."""
+    server, ours = full(folder, monkeypatch)
+    server.slow = ("original",)
+    assert ours.ask("door", "original", VIEW, "", is_new=True).pause_s == 0.0
+    ours.settle("door")
+    assert open_sessions(server) == ["original"], "it is still being loaded"
+    server.broken = ("original",)
+    ours.settle("door")
+    assert open_sessions(server) == ["8bit"] and not server.sessions[0].is_closed
+    told = ours.ask("door", "original", VIEW, "", is_new=True)
+    assert (told.answer, told.why, told.pause_s, told.replaces) == (None, REFUSAL, 30.0, False)
+    assert open_sessions(server) == ["8bit"], "what is left out is not tried in vain once more"
+    assert ours.is_up("door") and ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+    server.broken = server.slow = ()
+    assert ours.ask("door", "original", VIEW, "", is_new=True).answer is not None
+    server.broken = ("original",)  # from now on: it has served, so nothing else is due
+    ours.settle("door")
+    assert open_sessions(server) == ["original"]
+
+
+def test_a_refusal_that_a_request_meets_is_told_once(folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, ours = full(folder, monkeypatch)
+    server.slow = ("original",)
+    ours.ask("door", "original", VIEW, "", is_new=True)
+    server.broken = ("original",)
+    assert ours.ask("door", "original", VIEW, "", is_new=True).pause_s == 30.0
+    ours.settle("door")
+    assert open_sessions(server) == ["8bit"]
+    server.broken = server.slow = ()
+    assert ours.ask("door", "original", VIEW, "", is_new=True).answer is not None
+
+
 def test_a_robot_that_waits_for_its_first_place_asks_as_often_as_ever(
     folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,10 +17,16 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from builtin_interfaces.msg import Time
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from nodes.broken_node import CLUMSY, broken_command
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
+
+from cacheinf_ros.nodes.managed_node import ManagedNode, Standing
 
 DEADLINE_S = 60.0
 STEP_NS = 100_000_000
@@ -135,6 +141,35 @@ def test_a_node_may_go_round_all_states(rig: Any, executable: str, catalogs: lis
     assert not managed.enable(True)[0]
     assert node.stop() == 0
     assert "Traceback" not in node.output
+
+
+@pytest.mark.parametrize("state", ["inactive", "active"])
+def test_the_clock_goes_on_after_clean_up(context: Any, state: str) -> None:
+    """Where ``use_sim_time`` was set meanwhile, cleaning up took the subscription to /clock: time stood still."""
+    apart = ["--ros-args", "-r", "/clock:=/test_lifecycle/clock"]  # from the clock of anything else that runs here
+    node = ManagedNode("clocked", context=context, cli_args=apart)
+    sim_clock = node.create_publisher(Clock, "/clock", 10)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    node.trigger_configure()
+    if state == "active":
+        node.trigger_activate()
+    node.set_parameters([Parameter("use_sim_time", value=True)])
+    if state == "active":
+        node.trigger_deactivate()
+    node.trigger_cleanup()
+    assert node.standing is Standing.UNCONFIGURED
+
+    def follows(now_s: int) -> bool:
+        sim_clock.publish(Clock(clock=Time(sec=now_s)))
+        executor.spin_once(timeout_sec=0.1)
+        return node.get_clock().now().nanoseconds == now_s * 10**9
+
+    assert wait_until(lambda: follows(7), DEADLINE_S) and wait_until(lambda: follows(9), DEADLINE_S)
+    node.set_parameters([Parameter("use_sim_time", value=False)])
+    assert node.get_clock().now().nanoseconds > 10**18
+    executor.shutdown()
+    node.destroy_node()
 
 
 def test_what_cannot_be_configured_says_why_and_stays(rig: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from math import nan
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from rclpy.logging import get_logger
+
 from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError
 from cacheinf_ros.msg import EngineState
+from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.matcher import MatcherNode
 from cacheinf_ros.nodes.ros_logging import _MOST_CHARACTERS, _MOST_KEPT, _RosHandler
 from cacheinf_ros.pipeline import logging_as
@@ -25,7 +29,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.error = self.info = self.lines.append
+        self.error = self.warning = self.info = self.lines.append
 
 
 @pytest.fixture
@@ -49,6 +53,14 @@ def test_a_failure_of_every_frame_is_one_line_for_a_while(lines: list[str]) -> N
     for number in range(5):
         fail(CacheinfError(f"no such encoding {number}"))
     assert lines == ["a frame: no such encoding 0"]
+
+
+def test_a_failure_that_goes_on_is_said_again(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was said once, and then no more for as long as the node ran."""
+    for now_s in (1e6, 1e6 + 4.0, 1e6 + 6.0):
+        monkeypatch.setattr(time, "monotonic", lambda now_s=now_s: now_s)
+        fail(CacheinfError("no such encoding"))
+    assert lines == ["a frame: no such encoding"] * 2
 
 
 def test_bugs_of_different_kinds_are_all_there_with_their_tracebacks(lines: list[str]) -> None:
@@ -122,6 +134,18 @@ def test_each_camera_of_a_process_says_in_its_own_name_what_others_have_just_sai
     finally:
         logger.removeHandler(handler)
     assert [each.lines for each in said.values()] == [["a frame: no such encoding"]] * 3
+
+
+def test_warnings_of_a_camera_are_repeated_by_steady_time(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They followed the system's clock: after it was set back by a day nothing was said for that day."""
+    logger = get_logger("camera")
+    camera: Any = SimpleNamespace(
+        _health=SimpleNamespace(loses_frames=True), _topic="/front", _node=SimpleNamespace(get_logger=lambda: logger)
+    )
+    for now_s in (1e6, 1e6 + 59.0, 1e6 + 61.0):
+        monkeypatch.setattr(time, "monotonic", lambda now_s=now_s: now_s)
+        Camera._tell_if_many(camera)
+    assert [line.split(":")[0] for line in lines] == ["frames of /front are lost on their way"] * 2
 
 
 def test_what_is_not_throttled_is_all_there(lines: list[str]) -> None:

@@ -97,6 +97,17 @@ def test_a_damaged_image_is_named(tmp_path):
         list(open_source(str(tmp_path)))
 
 
+def test_home_is_found_where_no_shell_has_replaced_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_video(tmp_path / "clip.avi", frames=2)
+    assert open_source("~/clip.avi").length == 2
+    (tmp_path / "pictures").mkdir()
+    cv2.imwrite(str(tmp_path / "pictures" / "1.png"), np.zeros((4, 4, 3), np.uint8))
+    assert open_source("~/pictures").length == 1
+    with pytest.raises(SourceError, match=rf"^{tmp_path}/drive\.mcap: no such file"):
+        open_source("~/drive.mcap:/camera")
+
+
 def test_a_missing_path_is_refused():
     with pytest.raises(SourceError, match=r"/nowhere/clip\.mp4: no such file or folder; a source is a video file"):
         open_source("/nowhere/clip.mp4")

@@ -16,6 +16,7 @@ from cacheinf_ros.bench.page.stream_page import run_sections, settings_section, 
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.energy import EnergyKind, PowerModel
 from cacheinf_ros.engine.decisions import FEWEST_DECISIONS
+from cacheinf_ros.mode import Mode
 
 _ALIKE = 0.05  # relative difference of times that nobody notices
 
@@ -53,7 +54,7 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
         title=f"{report['model']} on {settings['source']}",
         subtitle=f"{report['frames']} frames at {report['fps']:.4g} Hz through the real nodes{without}; "
         f"mode {settings['mode']}, input {report['size']}, {report['threads']} threads",
-        verdict=_verdict(run, name, played, asked),
+        verdict=_verdict(run, name, played, asked, caches=settings["mode"] != Mode.DENSE.value),
         sections=[
             *run_sections(run, name),
             settings_section(settings),
@@ -63,7 +64,7 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
     )
 
 
-def _verdict(run: StreamRun, name: str, played: PlayedCounts, asked: float | None) -> list[str]:
+def _verdict(run: StreamRun, name: str, played: PlayedCounts, asked: float | None, *, caches: bool) -> list[str]:
     without = f" after the first {run.learning} frames" if run.learning else ""
     loss = run.loss(name)
     whole, moving = max(loss.whole, 0.0), max(loss.moving, 0.0)
@@ -72,7 +73,8 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts, asked: float | Non
         if loss.promise > 0.0005
         else f"The answers{without} are right as often as dense ones."
     )
-    found = [*(_speed(run, name) if asked is None else _speed_when_learnt(run, name)), right]
+    speed = _speed(run, name, caches=caches) if asked is None else _speed_when_learnt(run, name)
+    found = [*speed, right]
     if run.losses.score(DENSE, run.learning).total < FEWEST_DECISIONS:
         found.append(NOTHING_FOUND)
     elif asked is not None and run.learning:
@@ -102,16 +104,17 @@ def _speed_when_learnt(run: StreamRun, name: str) -> list[str]:
     ]
 
 
-def _speed(run: StreamRun, name: str) -> list[str]:
-    """Compare the time of a frame with that of dense execution."""
+def _speed(run: StreamRun, name: str, *, caches: bool = True) -> list[str]:
+    """Compare the time of a frame with that of dense execution; ``caches``: whether the replay used a cache at all."""
     ours_ms, dense_ms = run.mean_ms(name), run.mean_ms(DENSE)
     engine = f"({run.report['best_dense_fp32']}, {dense_ms:.1f} ms)"
+    remark = ": the cache does not pay here" if caches else ""
     if ours_ms < (1 - _ALIKE) * dense_ms:
         speed = f"{dense_ms / ours_ms:.1f} times faster than the fastest dense engine {engine}"
     elif ours_ms > (1 + _ALIKE) * dense_ms:
-        speed = f"slower than the fastest dense engine {engine}: the cache does not pay here"
+        speed = f"slower than the fastest dense engine {engine}{remark}"
     else:
-        speed = f"as long as on the fastest dense engine {engine}: the cache does not pay here"
+        speed = f"as long as on the fastest dense engine {engine}{remark}"
     return [f"A frame takes {ours_ms:.1f} ms, {speed}."]
 
 

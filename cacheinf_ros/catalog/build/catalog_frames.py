@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.config import expanded
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Centers, ClassVector
@@ -113,7 +114,7 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sa
     samples: list[Sample] = []
     for number, reference in enumerate(references):
         count = frames * (number + 1) // len(references) - frames * number // len(references)
-        folders = _class_folders(Path(reference), card)
+        folders = _class_folders(Path(expanded(reference)), card)
         if folders:
             samples += _labelled(folders, count)
             continue

@@ -136,6 +136,7 @@ class CatalogService(Generic[T]):
             CacheinfError: the chosen variant cannot be run, or many cannot be loaded.
         """
         self._view = view
+        self._settle(model)
         for _ in range(_MOST_TRIES):
             with suppress(_CannotLoad):  # then without that variant
                 return self._decided(model, view)
@@ -194,6 +195,10 @@ class CatalogService(Generic[T]):
     @property
     def _capacity(self) -> int:
         return round(self._config.device_memory_mb * 1e6)
+
+    def _settle(self, model: str) -> None:
+        if self._cloud is not None:
+            self._cloud.settle(model)
 
     def _is_connected(self, model: str) -> bool:
         is_lost = self._split is not None and self._split.is_lost(model)
@@ -296,6 +301,7 @@ class CatalogService(Generic[T]):
 
     def _update(self, model: str) -> None:
         self._follow_price()
+        self._settle(model)
         now_s = time.monotonic()
         load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:

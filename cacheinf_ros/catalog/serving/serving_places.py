@@ -45,6 +45,10 @@ class Cloud(Protocol[T]):
         """Tell whether a model's requests are worth sending."""
         ...
 
+    def settle(self, model: str) -> None:
+        """Take note of what the server has said since the last request of a model; must be called before the next."""
+        ...
+
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[T]:
         """Send a frame, and wait for its result; ``is_new`` says that the server has to load the variant first."""
         ...

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.config import expanded
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.pipeline import guarded, owned
 
@@ -81,7 +82,7 @@ def read_trace(text: str) -> Trace:
     with suppress(ValueError):  # no number: it names a file
         return _checked(Trace.constant(float(text)), text)
     try:
-        with Path(text).open(newline="", encoding="utf-8") as file:
+        with Path(expanded(text)).open(newline="", encoding="utf-8") as file:
             rows = [(float(row["seconds"]), float(row["mbit_s"])) for row in csv.DictReader(file)]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(

@@ -39,9 +39,9 @@ def replayed(frames: int, *, asked: float, node_ms: float = 40.0) -> StreamRun:
     )  # fmt: skip
 
 
-def page(run: StreamRun) -> Page:
+def page(run: StreamRun, mode: str = "bounded") -> Page:
     played = SimpleNamespace(published=run.report["frames"], unanswered=0)
-    return page_of_replay(run, "nodes", played, {"source": "clip.mp4", "mode": "bounded"})
+    return page_of_replay(run, "nodes", played, {"source": "clip.mp4", "mode": mode})
 
 
 def test_the_promise_is_judged_without_the_frames_that_it_was_learnt_from() -> None:
@@ -91,6 +91,18 @@ def test_where_nothing_is_found_nothing_is_said_of_a_promise() -> None:
 
 def test_nothing_is_concluded_of_a_promise_from_few_frames() -> None:
     assert not any("was promised" in sentence for sentence in page(replayed(63, asked=0.2)).verdict)
+
+
+@pytest.mark.parametrize("node_ms", [20.0, 40.0])
+def test_nothing_is_said_of_a_cache_that_was_not_used(node_ms: float) -> None:
+    """A replay in mode dense was told that the cache does not pay."""
+    run = replayed(64, asked=0.2, node_ms=node_ms)
+    said = {
+        mode: page(replace(run, traces={"nodes": [FrameTrace(mode=mode)] * 64}), mode).verdict[0]
+        for mode in ("exact", "dense")
+    }
+    assert said["exact"] == f"{said['dense'].removesuffix('.')}: the cache does not pay here."
+    assert "the fastest dense engine (torch, 20.0 ms)" in said["dense"]
 
 
 def test_a_way_that_is_slower_than_the_camera_takes_more_energy() -> None:

@@ -42,7 +42,7 @@ def test_frames_are_not_used_twice() -> None:
         load_data(load_model("scenenet").card, [], [], (1, 1))
 
 
-def test_labelled_pictures_tell_the_truth(tmp_path: Path) -> None:
+def test_labelled_pictures_tell_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_model("scenenames").card
     for label, pictures in ((card.labels[3], 3), (card.labels[1], 2)):
         (tmp_path / "good" / label).mkdir(parents=True)
@@ -51,6 +51,8 @@ def test_labelled_pictures_tell_the_truth(tmp_path: Path) -> None:
     held_out = load_data(card, [], [str(tmp_path / "good")], (1, 4)).held_out
     assert sorted(sample.class_id or 0 for sample in held_out) == [1, 1, 3, 3]
     assert Judge(load_model("scenenames"), held_out).measure is Measure.TOP_1
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert len(load_data(card, [], ["~/good"], (1, 4)).held_out) == 4
     (tmp_path / "bad" / "unheard").mkdir(parents=True)
     with pytest.raises(CatalogError, match="unheard: scenenames has no such labels"):
         load_data(card, [], [str(tmp_path / "bad")], (1, 4))

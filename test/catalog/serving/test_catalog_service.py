@@ -143,11 +143,15 @@ class Server:
     def __init__(self, *variants: str) -> None:
         self.variants = variants
         self.asked: list[str] = []
+        self.settled: list[str] = []
         self.is_new: list[bool] = []
         self.is_full = self.given_up = False
 
     def is_up(self, model: str) -> bool:
         return True
+
+    def settle(self, model: str) -> None:
+        self.settled.append(model)
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[FrameResult]:
         self.asked.append(variant)
@@ -215,6 +219,7 @@ def test_what_the_server_has_given_up_is_loaded_anew(tmp_path: Path) -> None:
     server.given_up = False
     robot.serve("door")
     assert server.asked[-1] == "8bit" and server.is_new[-1], "it is a miss"
+    assert server.settled == ["door"] * 4, "once for each request"
 
 
 def test_memory_holds_when_models_that_share_are_asked_at_different_rates(tmp_path: Path) -> None:

@@ -39,6 +39,12 @@ def test_bandwidth_over_time() -> None:
     assert [STEPS.at(second) for second in (0, 0.9, 1, 2.9, 3, 4.9, 5, 6.5)] == [8, 8, 1, 1, 16, 16, 8, 1]
 
 
+def test_a_trace_below_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "link.csv").write_text("seconds,mbit_s\n0,8\n")
+    assert read_trace("~/link.csv").mbit_s.tolist() == [8.0]
+
+
 def test_messages_arrive_in_order_and_not_before_they_can() -> None:
     arrived: list[tuple[int, float]] = []
     link, started = LimitedLink(Trace.constant(8.0)), time.monotonic()
