@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import Graph, Model, ModelCard, WeightsOrigin
+from cacheinf_ros.graph import TRUSTED, Graph, Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
@@ -28,6 +29,10 @@ _WEIGHTS = {
     WeightsOrigin.RANDOM: "[yellow]random[/]: answers mean nothing, speed is real. Give --weights FILE",
     WeightsOrigin.UNKNOWN: "as the factory made them, trained or not",
 }
+
+_NETWORK_FILES = {".onnx", ".pt2"}
+_VALUE_FIELDS = {"channel_order", "scale", "mean", "std"}
+"""What a card may say of the values of images; torchvision's networks want the default."""
 
 _LABELS = 5
 """The number of a model's labels that are printed."""
@@ -128,10 +133,15 @@ def _reading(model: Model) -> Iterator[str]:
     from cacheinf_ros.engine.decisions import judged_as
 
     card = model.card
-    yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}"
+    by = "" if card.model_fields_set & _VALUE_FIELDS or not _is_file(card) else ", by default: the file does not say"
+    yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}{by}"
     outputs = _outputs(model)
-    yield _answer(card, outputs)
+    yield from _answer(card, outputs)
     yield f"in mode bounded judged as {judged_as(card, outputs).value}"
+
+
+def _is_file(card: ModelCard) -> bool:
+    return Path(card.factory.removeprefix(TRUSTED)).suffix.lower() in _NETWORK_FILES
 
 
 def _outputs(model: Model) -> dict[str, NDArray[Any]]:
@@ -147,23 +157,33 @@ def _outputs(model: Model) -> dict[str, NDArray[Any]]:
     return {name: value.numpy() for name, value in found.items()}
 
 
-def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> str:
-    """Say how the outputs are read."""
-    from cacheinf_ros.engine.decoders import guessed_decoder
+def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> Iterator[str]:
+    """Say how the outputs are read; raises :class:`CacheinfError` if they cannot be read as the card says."""
+    from cacheinf_ros.engine.decoders import class_count, decode, guessed_decoder
     from cacheinf_ros.graph.decoder_configs import Raw
 
     is_whole = all(value.dtype.kind in "iu" for value in outputs.values())
     decoder = card.decoder or guessed_decoder({name: value.shape for name, value in outputs.items()}, is_whole)
     if decoder is None:
-        return (
+        yield (
             "[yellow]answer: none that is known.[/] Results carry the outputs as they are; a model card with a decoder "
             "says what they mean (docs/models.md)"
         )
+        return
     if isinstance(decoder, Raw):
-        return "answer: the outputs as they are"
+        yield "answer: the outputs as they are"
+        return
+    assert card.input_size is not None
+    decode(outputs, card, card.input_size)
     by = "" if card.decoder else ", by the shape of the output; a model card says it for certain"
     names = escape(", ".join(card.labels[:_LABELS])) + (", ..." if len(card.labels) > _LABELS else "")
-    return f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
+    yield f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
+    count = class_count(outputs, decoder, card.input_size)
+    if card.labels and count is not None and len(card.labels) < count:
+        yield (
+            f"[yellow]labels:[/] the outputs have {count} classes, and the card names {len(card.labels)} of them; the "
+            "others are called by their numbers"
+        )
 
 
 def _normalisation(card: ModelCard) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,7 @@ _LATCHED = {"qos_overrides./cached_inference/cache_map.publisher.durability": "t
 _SETTINGS = (
     "source", "model", "weights", "size", "mode", "matcher", "threshold", "block_size", "expiry", "rate", "threads"
 )  # fmt: skip
+_TEXTS = 10  # different errors in the report
 _DEFAULTS = MatchingConfig()
 _ENGINE = EngineConfig()
 
@@ -74,7 +76,8 @@ def replay(options: ReplayOptions) -> None:
 
     Writes OUT/results (an MCAP bag of cacheinf_ros/msg/InferenceResult with its definition), OUT/report.json, and
     OUT/report.html, a page to look at: frame by frame, and compared with dense execution, int8 and frame skipping.
-    Frames wait for the model, so none is lost, however fast they are played.
+    Frames wait for the model, so none is lost, however fast they are played. The exit code is 1 if a frame has no
+    result, or one with an error.
 
     Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
     """
@@ -88,9 +91,9 @@ def replay(options: ReplayOptions) -> None:
     report = {"source": Path(options.source).name, **parameters, **_figures(played, options.mode)}
     _write(played, report, options.out)
     _print(report, options.out)
-    if options.html and played.results:
+    if options.html and report["errors"] < report["results"]:
         _write_page(options, played, readings)
-    if played.unanswered:
+    if played.unanswered or report["errors"]:
         raise typer.Exit(1)
 
 
@@ -200,6 +203,7 @@ def _figures(played: Played, mode: Mode) -> dict[str, Any]:
         "dropped": played.dropped,
         "results": len(played.results),
         "errors": len(played.results) - len(results),
+        "error_texts": list(islice(dict.fromkeys(result.error for result in played.results if result.error), _TEXTS)),
         "modes": {mode: sum(r.mode == mode for r in results) for mode in sorted({r.mode for r in results})},
         "learning": learning,
         "reuse_ratio": {"mean": float(np.mean([r.reuse_ratio for r in learnt])) if learnt else 0.0},
@@ -225,14 +229,16 @@ def _print(report: dict[str, Any], out: Path) -> None:
         *counted, "reused", "FLOPs", "p50 ms", "p95 ms", title=escape(report["source"]),
         caption=caption if report["learning"] else None,
     )  # fmt: skip
-    latency = report["latency_ms"] or {"p50": float("nan"), "p95": float("nan")}
+    latency = report["latency_ms"]
     table.add_row(
         *(str(report[key]) for key in counted),
         f"{report['reuse_ratio']['mean']:.0%}",
         f"{report['active_flops']['mean']:.0%}",
-        f"{latency['p50']:.1f}",
-        f"{latency['p95']:.1f}",
+        *(f"{latency[key]:.1f}" if latency else "n/a" for key in ("p50", "p95")),
     )
     console = Console()
     console.print(table)
+    if report["errors"]:
+        told = f"{report['errors']} of {report['results']} results are errors. The first: {report['error_texts'][0]}"
+        console.print(told, markup=False, highlight=False, style="red")
     console.print(f"results: {out / 'results'}   report: {out / 'report.json'}", markup=False)

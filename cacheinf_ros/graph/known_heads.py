@@ -97,8 +97,8 @@ def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
 def _has_grids(graph: Graph, strides: tuple[int, ...]) -> bool:
     """Tell whether the outputs are scores of COCO's classes and distances' logits for each grid of cells."""
     widths = (_COCO_CLASSES, _NANODET_LOGITS)
-    expected = sorted((count, width) for count in _cells(graph, strides) for width in widths)
-    return sorted(graph.tensors[tensor].shape[-2:] for _, tensor in graph.outputs) == expected
+    expected = sorted((1, count, width) for count in _cells(graph, strides) for width in widths)
+    return sorted(graph.tensors[tensor].shape for _, tensor in graph.outputs) == expected
 
 
 def _layout(shape: Shape, graph: Graph) -> bool | None:

@@ -21,6 +21,7 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.onnx_input import image_input
 from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
+from cacheinf_ros.graph.onnx_size import check_size
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
 # The constants of these operators are factors and limits that must be numbers when the model is exported.
@@ -119,8 +120,8 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
         card: may say the size of images where the file leaves it open, and which values they have.
 
     Raises:
-        ModelError: the file is missing, not ONNX, takes something else than an image that the card describes, or uses
-            an operator that is not supported.
+        ModelError: the file is missing, not ONNX, takes something else than an image that the card describes, cannot be
+            computed at this size, or uses an operator that is not supported.
     """
     if not path.is_file():
         raise ModelError(f"model file {path} does not exist")
@@ -134,4 +135,6 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
         model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,3,{size[0]},{size[1]}"])
     except Exception as error:  # whatever its shape inference stumbles over
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
+    if any(node.op_type == "Shape" for node in model.graph.node):  # it is folded where the shapes are known
+        check_size(path, name, size)
     return OnnxModule(model, name, size).eval()

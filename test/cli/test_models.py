@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from cacheinf_ros.cli.models import Execution, execution, models
+from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import load_module
 
 TINY = Path(__file__).parents[1] / "networks" / "tiny.py"
@@ -155,3 +156,36 @@ def test_brackets_in_names_are_printed_as_they_are(tmp_path: Path) -> None:
     text = inspected(str(card))
     assert "net[bold], input 48x64" in text and "labels: [red], a[/x], b" in text
     assert "net[bold], input 48x64" in inspected(str(card), "--all")
+
+
+def carded(folder: Path, content: str) -> str:
+    """Write a card for the small network, which gives [1, 5], and return its path."""
+    (folder / "card.yaml").write_text(f"factory: {TINY}:tiny\n{content}\n")
+    return str(folder / "card.yaml")
+
+
+def test_a_card_that_fails_on_every_frame_is_refused(tmp_path: Path) -> None:
+    """It was confirmed: the answer was said to be read as boxes."""
+    card = carded(tmp_path, "decoder: {kind: boxes, boxes: bbox, scores: output}")
+    result = CliRunner().invoke(models, ["inspect", card])
+    assert isinstance(result.exception, ModelError) and "read as" not in result.output
+    assert "there is no output named 'bbox'; there are: output [1, 5]" in str(result.exception)
+
+
+def test_classes_without_a_label_are_named(tmp_path: Path) -> None:
+    text = inspected(carded(tmp_path, "decoder: {kind: classes}\nlabels: [a, b]"))
+    assert "2 labels: a, b labels: the outputs have 5 classes, and the card names 2 of them" in text
+    assert "the outputs have" not in inspected(carded(tmp_path, "decoder: {kind: classes}\nlabels: [a, b, c, d, e]"))
+    assert "the outputs have" not in inspected(carded(tmp_path, "decoder: {kind: classes}"))
+
+
+def test_values_of_images_that_nobody_stated_are_named(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    torch.export.save(torch.export.export(network.eval(), (torch.zeros(1, 3, 16, 24),)), tmp_path / "net.pt2")
+    default = "(0.229, 0.224, 0.225), by default: the file does not say"
+    assert default in inspected(f"trusted:{tmp_path}/net.pt2")
+    card = tmp_path / "card.yaml"
+    card.write_text("factory: trusted:net.pt2\nresize: letterbox\ndecoder: {kind: classes}\n")
+    assert default in inspected(str(card))
+    card.write_text("factory: trusted:net.pt2\nmean: [0, 0, 0]\nstd: [1, 1, 1]\n")
+    assert "by default" not in inspected(str(card)) and "by default" not in inspected("scenenet")

@@ -9,7 +9,17 @@ import pytest
 from cacheinf_ros.engine import Decoded, decode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, DenseMap, FastestDet, Raw, SsdBoxes
+from cacheinf_ros.graph.decoder_configs import (
+    Attribute,
+    Attributes,
+    Boxes,
+    Centers,
+    ClassVector,
+    DenseMap,
+    FastestDet,
+    Raw,
+    SsdBoxes,
+)
 
 
 def card(**values: object) -> ModelCard:
@@ -72,3 +82,41 @@ def test_class_maps_of_integers_are_cut_to_the_frame(shape: tuple[int, ...]) -> 
         found = decode({"y": classes}, read_by, (25, 100)).class_map
         assert found is not None and found.shape == (10, 40) and (found == 3).all()
     assert decode({"y": classes.astype(np.float32)}, square, (25, 100)).class_map is None
+
+
+@pytest.mark.parametrize("shape", [(605, 95), (1, 12, 3), (1, 4, 3, 1)])
+@pytest.mark.parametrize("decoder", [ClassVector(), Attributes(attributes=(Attribute(name="a", output="y"),))])
+def test_values_of_many_places_are_no_classes(decoder: ClassVector | Attributes, shape: tuple[int, ...]) -> None:
+    """They were taken for 57,475 classes."""
+    with pytest.raises(ModelError, match=rf"one value per class is \[1, classes\], not \{list(shape)}"):
+        decode({"y": np.zeros(shape, np.float32)}, card(decoder=decoder), (9, 9))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3,), (1, 3, 1, 1), (1, 1, 3)])
+def test_one_value_per_class_may_have_any_number_of_dimensions(shape: tuple[int, ...]) -> None:
+    logits = np.array([0.0, 9.0, 0.0], np.float32).reshape(shape)
+    assert decode({"y": logits}, card(decoder=ClassVector()), (9, 9)).classes[0].id == 1
+
+
+def test_a_missing_output_is_named_with_those_that_there_are() -> None:
+    outputs = {"out0": np.zeros((1, 2, 1)), "out1": np.zeros((1, 2, 4))}
+    there_are = r"there are: out0 \[1, 2, 1\], out1 \[1, 2, 4\]$"
+    for decoder in (Boxes(boxes="bbox", scores="out0"), SsdBoxes(boxes="bbox", scores="out0")):
+        with pytest.raises(ModelError, match=rf"model 'test' .* decoder {decoder.kind}: .* named 'bbox'; {there_are}"):
+            decode(outputs, card(decoder=decoder), (9, 9))
+    decoder = Attributes(attributes=(Attribute(name="age", output="bbox"),))
+    with pytest.raises(ModelError, match=rf"named 'bbox'; {there_are}"):
+        decode(outputs, card(decoder=decoder), (9, 9))
+
+
+@pytest.mark.parametrize("decoder", [ClassVector(), DenseMap(), Centers(), FastestDet()])
+def test_more_outputs_than_one_are_counted(decoder: ClassVector | DenseMap | Centers | FastestDet) -> None:
+    outputs = {name: np.zeros((1, 6, 2, 2), np.float32) for name in "abcde"}
+    with pytest.raises(ModelError, match=rf"decoder {decoder.kind} needs one output, there are 5: a \[1, 6, 2, 2\], b"):
+        decode(outputs, card(decoder=decoder), (9, 9))
+
+
+@pytest.mark.parametrize("shape", [(605, 95), (2, 3, 4, 4), (1, 3, 4, 4, 4)])
+def test_a_map_has_lines_and_columns(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ModelError, match=rf"a map is .*, not \{list(shape)}"):
+        decode({"y": np.zeros(shape, np.float32)}, card(decoder=DenseMap()), (9, 9))

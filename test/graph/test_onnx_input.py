@@ -146,3 +146,59 @@ def test_what_computes_with_whole_numbers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "card.yaml").write_text(f"factory: net.onnx\n{AS_THEY_ARE}")
     with pytest.raises(ModelError, match=r"takes uint8, and its node 'levels' \(DequantizeLinear\) computes with that"):
         load_model(str(tmp_path / "card.yaml"))
+
+
+def pyramid(folder: Path, size: Sequence[int | str]) -> str:
+    """Write a network for even numbers of cells: a small map, made twice as large, is added to the one it came from."""
+    down = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["large"], **down),
+        helper.make_node("Conv", ["large", "v"], ["small"], **down),
+        helper.make_node("Resize", ["small", "", "twice"], ["made"], mode="nearest"),
+        helper.make_node("Add", ["large", "made"], ["sum"], name="sum_of_both"),
+        helper.make_node("Shape", ["sum"], ["shape"]),
+        helper.make_node("Gather", ["shape", "last"], ["width"]),
+        helper.make_node("Concat", ["rest", "width"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["sum", "wanted"], ["y"]),
+    ]
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.normal(size=(4, 3, 3, 3)).astype(np.float32), "v": rng.normal(size=(4, 4, 3, 3)).astype(np.float32),
+        "twice": np.array([1, 1, 2, 2], np.float32), "last": np.array([3]), "rest": np.array([1, -1]),
+    }  # fmt: skip
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, *size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "n", "width"])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    onnx.save(model, folder / "net.onnx")
+    return str(folder / "net.onnx")
+
+
+def test_a_size_that_does_not_suit_the_network_is_refused_with_others(tmp_path: Path) -> None:
+    """The operator Shape was said not to be supported."""
+    reference = pyramid(tmp_path, ["h", "w"])
+    assert load_model(reference, input_size=(64, 96)).input_size == (64, 96)
+    with pytest.raises(ModelError, match=r"for images of 70x96: .*sum_of_both.* 32: try 64x96 or 96x96$"):
+        load_model(reference, input_size=(70, 96))
+    with pytest.raises(ModelError, match=r"for images of 22x96: .* 32: try 32x96$"):
+        load_model(reference, input_size=(22, 96))
+    with pytest.raises(ModelError, match=r"for images of 70x96: .*Incompatible dimensions$"):
+        load_model(pyramid(tmp_path, [70, 96]))
+
+
+def test_shapes_that_cannot_be_folded_are_no_matter_of_the_size(tmp_path: Path) -> None:
+    """NonZero gives as many values as the picture says."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Shape", ["places"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["count"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMax", ["count"], ["most"], keepdims=0),
+        helper.make_node("Add", ["x", "most"], ["image"]),
+    ]
+    with pytest.raises(ModelError, match="the ONNX operator NonZero"):
+        load_model(network(tmp_path, {"x": ["n", 3, "h", "w"]}, nodes), input_size=SIZE)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Size = tuple[int, int]
+_STRIDES = (4, 8, 16, 32, 64)  # of the grids of nearly all detectors
+_ANCHORS = (1, 3)  # boxes of each cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,3 +39,10 @@ class Cells:
 def grid_size(stride: int, input_size: Size) -> Size:
     """Return the (rows, columns) of the grid with this stride."""
     return -(-input_size[0] // stride), -(-input_size[1] // stride)
+
+
+def is_count_of_boxes(count: int, input_size: Size) -> bool:
+    """Tell whether detectors give so many boxes: one or three for each cell of two or more neighbouring strides."""
+    cells = [rows * columns for rows, columns in (grid_size(stride, input_size) for stride in _STRIDES)]
+    runs = (sum(cells[first:last]) for first in range(len(cells)) for last in range(first + 2, len(cells) + 1))
+    return count in {anchors * run for run in runs for anchors in _ANCHORS}

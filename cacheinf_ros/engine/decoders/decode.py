@@ -17,6 +17,7 @@ from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
 from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes, shape_of_classes
 from cacheinf_ros.engine.decoders.instances import Instances, label_of
+from cacheinf_ros.engine.decoders.named_outputs import Outputs, listed, only_output, output_named
 from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
 from cacheinf_ros.engine.decoders.probabilities import softmax
 from cacheinf_ros.engine.decoders.selection import Selection
@@ -40,7 +41,6 @@ from cacheinf_ros.graph.decoder_configs import (
     Yolo,
 )
 
-Outputs = dict[str, NDArray[Any]]
 _ALL = Selection()
 
 
@@ -69,21 +69,26 @@ def decode(
     is_certain = card.decoder is not None
     try:
         if isinstance(decoder, ClassVector):
-            return Decoded(classes=_classes(_only(outputs), decoder, card, selection), is_certain=is_certain)
+            return Decoded(
+                classes=_classes(only_output(outputs, decoder.kind), decoder, card, selection), is_certain=is_certain
+            )
         if isinstance(decoder, Attributes):
             return Decoded(classes=_attributes(outputs, decoder))
         if isinstance(decoder, DenseMap):
-            class_map = _class_map(_only(outputs), _place(card, image_size), motion or Motion.none())
+            class_map = _class_map(
+                only_output(outputs, decoder.kind), _place(card, image_size), motion or Motion.none()
+            )
             return Decoded(class_map=class_map, is_certain=is_certain)
         if decoder is not None and not isinstance(decoder, Raw):
             found = _found(outputs, _with_threshold(decoder, selection), _size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
             decoded = Decoded(boxes=boxes)
             return decoded if selection == _ALL else selection.applied(decoded, image_size)
-    except (KeyError, IndexError, ValueError) as error:
-        shapes = {name: value.shape for name, value in outputs.items()}
+    except (IndexError, ValueError) as error:
+        named = listed(outputs)
+        given = "" if named in str(error) else f"; the outputs are: {named}"
         raise ModelError(
-            f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}"
+            f"the outputs of model {card.name!r} do not fit the decoder {decoder and decoder.kind}: {error}{given}"
         ) from None
     return Decoded(is_certain=False)
 
@@ -92,13 +97,15 @@ def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> 
     if isinstance(decoder, Yolo):
         return decode_yolo(outputs, decoder, input_size)
     if isinstance(decoder, Centers):
-        centers = decode_centers(_only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold)
+        centers = decode_centers(
+            only_output(outputs, decoder.kind), stride=decoder.stride, score_threshold=decoder.score_threshold
+        )
         return Instances.of(centers)
     if isinstance(decoder, FastestDet):
-        return Instances.of(decode_fastestdet(_only(outputs), decoder, input_size))
+        return Instances.of(decode_fastestdet(only_output(outputs, decoder.kind), decoder, input_size))
     if isinstance(decoder, NanoDet):
         return Instances.of(decode_nanodet(outputs, decoder, input_size))
-    boxes, scores = outputs[decoder.boxes], outputs[decoder.scores]
+    boxes, scores = output_named(outputs, decoder.boxes), output_named(outputs, decoder.scores)
     if isinstance(decoder, SsdBoxes):
         return Instances.of(decode_ssd(boxes, scores, decoder, input_size))
     return Instances.of(decode_boxes(boxes, scores, decoder, input_size))
@@ -131,11 +138,6 @@ def _is_whole(outputs: Outputs) -> bool:
     return all(are_whole(value) for value in outputs.values())
 
 
-def _only(outputs: Outputs) -> NDArray[Any]:
-    (value,) = outputs.values()
-    return value
-
-
 def _size(card: ModelCard) -> tuple[int, int]:
     assert card.input_size is not None
     return card.input_size
@@ -147,6 +149,8 @@ def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:
     output = as_classes(output)
+    if output.ndim not in (3, 4) or output.shape[0] != 1:
+        raise ValueError(f"a map is [1, classes, h, w], or [1, h, w] of integers, not {list(output.shape)}")
     classes = output[0].astype(np.uint8) if output.ndim == 3 else best_class_map(output[0])
     moved = move_class_map(classes, motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]
@@ -155,7 +159,8 @@ def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArra
 def _classes(
     vector: NDArray[Any], decoder: ClassVector, card: ModelCard, selection: Selection
 ) -> tuple[ScoredClass, ...]:
-    scores = _probabilities(vector) if decoder.softmax else vector.reshape(-1).astype(np.float64)
+    scores = _of_classes(vector)
+    scores = softmax(scores) if decoder.softmax else scores
     ordered = (int(i) for i in np.argsort(-scores, kind="stable"))
     best = islice((i for i in ordered if selection.shows(i, float(scores[i]))), decoder.top_k)
     return tuple(ScoredClass(id=i, name=label_of(card.labels, i), score=float(scores[i])) for i in best)
@@ -164,12 +169,15 @@ def _classes(
 def _attributes(outputs: Outputs, decoder: Attributes) -> tuple[ScoredClass, ...]:
     found = []
     for attribute in decoder.attributes:
-        scores = _probabilities(outputs[attribute.output])
+        scores = softmax(_of_classes(output_named(outputs, attribute.output)))
         best = int(scores.argmax())
         name = f"{attribute.name}: {label_of(attribute.labels, best)}"
         found.append(ScoredClass(id=best, name=name, score=float(scores[best])))
     return tuple(found)
 
 
-def _probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
-    return softmax(logits.reshape(-1).astype(np.float64))
+def _of_classes(vector: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the values of [1, classes], or of another shape with one value per class, as [classes]."""
+    if sum(side != 1 for side in vector.shape) > 1:
+        raise ValueError(f"one value per class is [1, classes], not {list(vector.shape)}")
+    return vector.reshape(-1).astype(np.float64)

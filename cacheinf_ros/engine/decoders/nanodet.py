@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decoders.cells import Cells, grid_size
+from cacheinf_ros.engine.decoders.named_outputs import Outputs, listed
 from cacheinf_ros.engine.decoders.probabilities import softmax
 from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
 from cacheinf_ros.graph.decoder_configs import NanoDet
@@ -20,7 +21,7 @@ from cacheinf_ros.graph.decoder_configs import NanoDet
 Size = tuple[int, int]
 
 
-def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_size: Size) -> Found:
+def decode_nanodet(outputs: Outputs, decoder: NanoDet, input_size: Size) -> Found:
     """Read every cell's box, and keep the best of overlapping ones.
 
     Args:
@@ -32,7 +33,7 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
     Raises:
         ValueError: the shapes do not fit the grids.
     """
-    grids = _grids(list(outputs.values()), decoder, input_size)
+    grids = _grids(outputs, decoder, input_size)
     likely = [np.flatnonzero(scores.max(1) >= decoder.score_threshold) for scores, _ in grids]
     best, classes = best_class(np.concatenate([scores[rows] for (scores, _), rows in zip(grids, likely, strict=True)]))
     logits = np.concatenate([logits[rows] for (_, logits), rows in zip(grids, likely, strict=True)])
@@ -42,16 +43,25 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
     return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
-def _grids(outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+def nanodet_classes(outputs: Outputs, decoder: NanoDet, input_size: Size) -> int:
+    """Return the number of classes that the outputs have scores for; raises as :func:`decode_nanodet`."""
+    return int(_grids(outputs, decoder, input_size)[0][0].shape[1])
+
+
+def _grids(outputs: Outputs, decoder: NanoDet, input_size: Size) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Return scores [n, classes] and logits [n, 4 * bins] of each grid, or of all grids where there is one output."""
-    rows = [output.reshape(-1, output.shape[-1]) for output in outputs]
     counts = [int(np.prod(grid_size(stride, input_size))) for stride in decoder.strides]
     width = 4 * decoder.bins
-    if len(rows) == 1 and len(rows[0]) == sum(counts) and rows[0].shape[1] > width:
+    rows = [output[0] for output in outputs.values() if output.ndim == 3 and output.shape[0] == 1]
+    if len(rows) == len(outputs) == 1 and len(rows[0]) == sum(counts) and rows[0].shape[1] > width:
         return [(rows[0][:, :-width], rows[0][:, -width:])]
     pairs = [[each for each in rows if len(each) == count] for count in counts]
-    if any(len(pair) != 2 or width not in (pair[0].shape[1], pair[1].shape[1]) for pair in pairs):
-        raise ValueError(f"an input of {input_size} has grids of {counts} cells, each with classes and {width} logits")
+    is_complete = len(rows) == len(outputs) == 2 * len(counts)
+    if not is_complete or any(len(pair) != 2 or width not in (pair[0].shape[1], pair[1].shape[1]) for pair in pairs):
+        raise ValueError(
+            f"an input of {input_size} has grids of {counts} cells: the outputs are [1, cells, classes] and "
+            f"[1, cells, {width}] of each, or one [1, {sum(counts)}, classes + {width}], not {listed(outputs)}"
+        )
     return [(pair[0], pair[1]) if pair[1].shape[1] == width else (pair[1], pair[0]) for pair in pairs]
 
 

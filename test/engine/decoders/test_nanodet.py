@@ -54,3 +54,25 @@ def test_boxes_are_those_of_a_plain_decoder(seed: int, together: bool, classes: 
 def test_shapes_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match=r"grids of \[12, 4\] cells"):
         decode_nanodet({"a": np.zeros((1, 12, 80), np.float32)}, DECODER, SIZE)
+
+
+GRIDS = {"s16": (1, 12, 3), "s32": (1, 4, 3), "d16": (1, 12, 32), "d32": (1, 4, 32)}
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {**GRIDS, "s8": (1, 48, 3), "d8": (1, 48, 32)},
+        {**GRIDS, "features": (1, 8, 3, 4)},
+        {name: shape[1:] for name, shape in GRIDS.items()},
+        {"y": (16, 35)},
+        {"y": (1, 16, 35), "z": (1, 5)},
+        {"y": (2, 8, 35)},
+    ],
+)
+def test_outputs_of_other_networks_are_refused(shapes: dict[str, tuple[int, ...]]) -> None:
+    """Grids of other strides were left out without a word, and whatever had as many rows was read."""
+    decode_nanodet({name: np.zeros(shape, np.float32) for name, shape in GRIDS.items()}, DECODER, SIZE)
+    outputs = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ValueError, match=r"or one \[1, 16, classes \+ 32\], not "):
+        decode_nanodet(outputs, DECODER, SIZE)

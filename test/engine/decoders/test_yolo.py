@@ -134,3 +134,45 @@ def test_shapes_that_do_not_fit_are_named() -> None:
         decode_yolo({"y": np.zeros((1, 19), np.float32)}, Yolo(), SIZE)
     with pytest.raises(ValueError, match="24 cells, not 7"):
         decode_yolo({"y": np.ones((1, 6, 7), np.float32)}, Yolo(strides=(16,)), SIZE)
+
+
+def test_one_of_several_outputs_is_not_taken_for_all_boxes() -> None:
+    """The first of YuNet's twelve outputs was read, and its scores taken for places."""
+    shapes = {"cls_8": (1, 96, 1), "cls_16": (1, 24, 1), "bbox_8": (1, 96, 4), "bbox_16": (1, 24, 4)}
+    outputs = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ValueError, match=r"needs one output .*: cls_8 \[1, 96, 1\], .* bbox_16 \[1, 24, 4\]$"):
+        decode_yolo(outputs, Yolo(values_first=False), SIZE)
+    suppressed = {"boxes": (1, 7, 4), "scores": (1, 7), "classes": (1, 7)}
+    with pytest.raises(ValueError, match=r"needs one output .*: boxes \[1, 7, 4\], scores"):
+        decode_yolo({name: np.ones(shape, np.float32) for name, shape in suppressed.items()}, Yolo(), SIZE)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("grid", [(1, 3, 8, 12, 7), (1, 66, 8, 12)])
+def test_the_grids_beside_the_boxes_are_left_out(grid: tuple[int, ...], is_first: bool) -> None:
+    """YOLOv5 exports them as [1, anchors, h, w, values], v8 as [1, channels, h, w]."""
+    values = np.array([[20, 20, 10, 10, 0.9, 1.0, 0.0]], np.float32)[None]
+    grids = {name: np.ones(grid, np.float32) for name in "abc"}
+    outputs = {**grids, "y": values} if is_first else {"y": values, **grids}
+    found = decode_yolo(outputs, DECODERS["v5"], SIZE)
+    assert found.boxes.tolist() == [[15, 15, 10, 10]]
+
+
+def test_masks_that_the_card_does_not_name_are_not_taken_for_classes() -> None:
+    outputs = {"y": np.ones((1, 9, 126), np.float32), "p": np.ones((1, 3, 16, 24), np.float32)}
+    with pytest.raises(ValueError, match="set masks: 'p'"):
+        decode_yolo(outputs, Yolo(), SIZE)
+    assert decode_yolo(outputs, Yolo(masks="p"), SIZE).outlines is not None
+    with pytest.raises(ValueError, match=r"no output named 'q'; there are: y \[1, 9, 126\], p"):
+        decode_yolo(outputs, Yolo(masks="q"), SIZE)
+
+
+@pytest.mark.parametrize("values_first", [True, False])
+def test_boxes_are_not_taken_for_values(values_first: bool) -> None:
+    """An input of 64 x 96 has 96 + 24 + 6 cells at strides 8, 16 and 32."""
+    output = np.ones((1, 126, 6) if values_first else (1, 6, 126), np.float32)
+    with pytest.raises(
+        ValueError, match=f"126 is the number of boxes .*: set values_first: {not values_first}".lower()
+    ):
+        decode_yolo({"y": output}, Yolo(values_first=values_first), SIZE)
+    assert len(decode_yolo({"y": output}, Yolo(values_first=not values_first), SIZE).boxes) == 1
