@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from cacheinf_ros.engine.decoders.decode import only_output
 from cacheinf_ros.engine.decoders.given_classes import are_whole
-from cacheinf_ros.engine.decoders.named_outputs import Outputs, only_output, output_named
+from cacheinf_ros.engine.decoders.named_outputs import Outputs, output_named
 from cacheinf_ros.engine.decoders.nanodet import nanodet_classes
 from cacheinf_ros.engine.decoders.yolo import yolo_classes
 from cacheinf_ros.graph.decoder_configs import (

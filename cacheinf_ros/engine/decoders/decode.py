@@ -17,7 +17,7 @@ from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
 from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes, shape_of_classes
 from cacheinf_ros.engine.decoders.instances import Instances, label_of
-from cacheinf_ros.engine.decoders.named_outputs import Outputs, listed, only_output, output_named
+from cacheinf_ros.engine.decoders.named_outputs import Outputs, listed, output_named
 from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
 from cacheinf_ros.engine.decoders.probabilities import softmax
 from cacheinf_ros.engine.decoders.selection import Selection
@@ -91,6 +91,14 @@ def decode(
             f"the outputs of model {card.name!r} do not fit the decoder {decoder and decoder.kind}: {error}{given}"
         ) from None
     return Decoded(is_certain=False)
+
+
+def only_output(outputs: Outputs, kind: str) -> NDArray[Any]:
+    """Return the only output; raises :class:`ValueError` if there are others, which decoder ``kind`` cannot read."""
+    if len(outputs) != 1:
+        raise ValueError(f"decoder {kind} needs one output, there are {len(outputs)}: {listed(outputs)}")
+    (value,) = outputs.values()
+    return value
 
 
 def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Instances:

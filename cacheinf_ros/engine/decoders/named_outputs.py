@@ -18,14 +18,6 @@ def output_named(outputs: Outputs, name: str) -> NDArray[Any]:
     return outputs[name]
 
 
-def only_output(outputs: Outputs, kind: str) -> NDArray[Any]:
-    """Return the only output; raises :class:`ValueError` if there are others, which decoder ``kind`` cannot read."""
-    if len(outputs) != 1:
-        raise ValueError(f"decoder {kind} needs one output, there are {len(outputs)}: {listed(outputs)}")
-    (value,) = outputs.values()
-    return value
-
-
 def listed(outputs: Outputs) -> str:
     """Return the names and shapes of outputs as errors list them."""
     named = [f"{name} {list(value.shape)}" for name, value in outputs.items()]
