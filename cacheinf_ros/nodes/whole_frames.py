@@ -119,8 +119,8 @@ def no_longer_than(took_ms: float, stages_ms: Sequence[float]) -> list[float]:
     stated_ms = sum(stages_ms)
     if stated_ms <= took_ms:
         return list(stages_ms)
-    share = took_ms / stated_ms  # 0 where the sum is infinite
-    return [stage_ms * share for stage_ms in stages_ms]
+    # divided first: the other ratio may be too small a number to be exact; 0 where the sum is infinite
+    return [min(stage_ms / stated_ms * took_ms, stage_ms) for stage_ms in stages_ms]
 
 
 def _result(session: WholeFrameSession, ticket: Ticket) -> InferenceResult | None:
