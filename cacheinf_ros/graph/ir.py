@@ -197,6 +197,11 @@ class Elementwise(Operator):
     shift: torch.Tensor | None = None
     activation: Activation = LINEAR
 
+    @property
+    def is_affine(self) -> bool:
+        """Whether values are scaled or shifted."""
+        return self.scale is not None or self.shift is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelNorm(Operator):

@@ -79,7 +79,7 @@ def take_elementwise(done: Done, operator: Elementwise) -> Rewrite | None:
     conv = done.sole(operator.inputs[0], Conv) if operator.combine is None else None
     if conv is None or not conv.activation.is_linear:
         return None
-    if len(conv.inputs) > 1 and (operator.scale is not None or operator.shift is not None):
+    if len(conv.inputs) > 1 and operator.is_affine:
         return None
     scaled = _scaled(conv, operator.scale, operator.shift)
     return Rewrite(
@@ -89,7 +89,7 @@ def take_elementwise(done: Done, operator: Elementwise) -> Rewrite | None:
 
 def take_residual(done: Done, operator: Elementwise) -> Rewrite | None:
     """Rewrite conv(x) + y as one convolution, where both have as many pixels."""
-    if operator.combine is not Combine.ADD or operator.scale is not None or operator.shift is not None:
+    if operator.combine is not Combine.ADD or operator.is_affine:
         return None
     if len({done.tensors[name].size for name in (*operator.inputs, operator.output)}) > 1:
         return None

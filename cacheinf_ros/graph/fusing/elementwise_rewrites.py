@@ -9,14 +9,14 @@ import torch
 
 from cacheinf_ros.graph.activation import LINEAR
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
-from cacheinf_ros.graph.fusing.written_out import is_identity
+from cacheinf_ros.graph.fusing.written_out import is_all
 from cacheinf_ros.graph.ir import ChannelNorm, Conv, Elementwise, PixelShuffle, Resample, TensorSpec
 from cacheinf_ros.graph.make_taps import is_single, reads_outside
 
 
 def nothing_done(done: Done, operator: Elementwise) -> Rewrite | None:
     """Replace an operator that does nothing by the tensor itself."""
-    if operator.combine is not None or not is_identity(operator):
+    if operator.combine is not None or not _is_identity(operator):
         return None
     same = done.tensors[operator.output].shape == done.tensors[operator.inputs[0]].shape
     return Rewrite(same_as=operator.inputs[0]) if same else None
@@ -38,7 +38,7 @@ def two_in_one(done: Done, operator: Elementwise) -> Rewrite | None:
 def into_norm(done: Done, operator: Elementwise) -> Rewrite | None:
     """Rewrite norm(x) * scale + shift: the norm takes both in."""
     norm = done.sole(operator.inputs[0], ChannelNorm) if operator.combine is None else None
-    if norm is None or not _is_affine(operator):
+    if norm is None or not operator.is_affine:
         return None
     scale = torch.ones_like(norm.weight) if operator.scale is None else operator.scale
     shift = torch.zeros_like(norm.bias) if operator.shift is None else operator.shift
@@ -65,8 +65,13 @@ def before_moves(done: Done, operator: Elementwise) -> Rewrite | None:
     )
 
 
-def _is_affine(operator: Elementwise) -> bool:
-    return operator.scale is not None or operator.shift is not None
+def _is_identity(operator: Elementwise) -> bool:
+    """Tell whether the operator with one input leaves its values alone, but for rounding."""
+    return (
+        operator.activation.is_linear
+        and (operator.scale is None or is_all(operator.scale, 1))
+        and (operator.shift is None or not operator.shift.any())
+    )
 
 
 def _times(vector: torch.Tensor | None, scale: torch.Tensor) -> torch.Tensor:

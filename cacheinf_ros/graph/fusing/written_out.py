@@ -40,23 +40,19 @@ def hard_sigmoid(done: Done, operator: Elementwise) -> Rewrite | None:
     if operator.combine is not None:
         return None
     named = Activation(kind=ActivationKind.HARDSIGMOID)
-    if _is(operator.scale, 1 / 6) and _is(operator.shift, 0.5) and _limits(operator) == (0, 1):
+    if is_all(operator.scale, 1 / 6) and is_all(operator.shift, 0.5) and _limits(operator) == (0, 1):
         return Rewrite(operators=(replace(operator, scale=None, shift=None, activation=named),))
     inner = done.sole(operator.inputs[0], Elementwise)
-    if inner is None or not _is_relu6_of_3_more(inner) or not _is(operator.scale, 1 / 6):
+    if inner is None or not _is_relu6_of_3_more(inner) or not is_all(operator.scale, 1 / 6):
         return None
     if operator.shift is not None or not operator.activation.is_linear:
         return None
     return Rewrite(absorbed=(inner,), operators=(replace(operator, inputs=inner.inputs, scale=None, activation=named),))
 
 
-def is_identity(operator: Elementwise) -> bool:
-    """Tell whether the operator with one input leaves its values alone, but for rounding."""
-    return (
-        operator.activation.is_linear
-        and (operator.scale is None or _is(operator.scale, 1))
-        and (operator.shift is None or not operator.shift.any())
-    )
+def is_all(values: torch.Tensor | None, expected: float) -> bool:
+    """Tell whether there are values, and all are the positive one that is expected, but for rounding."""
+    return values is not None and bool(((values - expected).abs() <= _RELATIVE * expected).all())
 
 
 def _gate_of(done: Done, name: str, x: str) -> tuple[ActivationKind, float, tuple[Operator, ...]] | None:
@@ -66,14 +62,15 @@ def _gate_of(done: Done, name: str, x: str) -> tuple[ActivationKind, float, tupl
         return None
     kind = gates.activation.kind
     if gates.inputs == (x,):
-        if kind in _GATED and gates.scale is None and gates.shift is None:
+        if kind in _GATED and not gates.is_affine:
             return _GATED[kind], 1, (gates,)
         return (ActivationKind.HARDSWISH, 6, (gates,)) if _is_relu6_of_3_more(gates) else None
-    if kind is ActivationKind.TANH and gates.scale is None and gates.shift is None:
+    if kind is ActivationKind.TANH and not gates.is_affine:
         inner = done.sole(gates.inputs[0], Elementwise)
-        if inner is not None and inner.inputs == (x,) and _is_only(inner, ActivationKind.SOFTPLUS):
+        is_softplus = inner is not None and inner.activation.kind is ActivationKind.SOFTPLUS and not inner.is_affine
+        if inner is not None and is_softplus and inner.inputs == (x,):
             return ActivationKind.MISH, 1, (gates, inner)
-    if gates.activation.is_linear and gates.scale is None and _is(gates.shift, 1):
+    if gates.activation.is_linear and gates.scale is None and is_all(gates.shift, 1):
         return _gelu(done, gates, x)
     return None
 
@@ -84,31 +81,23 @@ def _gelu(done: Done, gates: Elementwise, x: str) -> tuple[ActivationKind, float
     inner = None if erf is None or erf.call is not _ERF else done.sole(erf.inputs[0], Elementwise)
     if erf is None or inner is None or inner.inputs != (x,) or not inner.activation.is_linear:
         return None
-    return (ActivationKind.GELU, 2, (gates, erf, inner)) if inner.shift is None and _is(inner.scale, 0.5**0.5) else None
+    return (
+        (ActivationKind.GELU, 2, (gates, erf, inner)) if inner.shift is None and is_all(inner.scale, 0.5**0.5) else None
+    )
 
 
 def _is_relu6_of_3_more(operator: Elementwise) -> bool:
     return (
-        operator.combine is None and operator.scale is None and _is(operator.shift, 3) and _limits(operator) == (0, 6)
-    )
-
-
-def _is_only(operator: Elementwise, kind: ActivationKind) -> bool:
-    return (
         operator.combine is None
         and operator.scale is None
-        and operator.shift is None
-        and operator.activation.kind is kind
+        and is_all(operator.shift, 3)
+        and _limits(operator) == (0, 6)
     )
 
 
 def _limits(operator: Elementwise) -> tuple[float, float] | None:
     activation = operator.activation
     return (activation.low, activation.high) if activation.kind is ActivationKind.CLAMP else None
-
-
-def _is(values: torch.Tensor | None, expected: float) -> bool:
-    return values is not None and bool(((values - expected).abs() <= _RELATIVE * expected).all())
 
 
 def _scaled(scale: torch.Tensor | None, factor: float, channels: int) -> torch.Tensor:
