@@ -7,9 +7,10 @@ At the edges of moving vehicles, pixels change their class in every frame, so a 
 frame. Limits found by a burst in a busy minute would hold every second frame of a calm one, at the same loss where
 things move. So the share of held frames is kept near the share for which the bursts measured the loss.
 
-Where the camera moves and the bursts showed next to nothing that moves, nothing is known of what a held answer costs
-where things move: not losing what there was not is no evidence, and a moving picture hides what comes into it. There as
-many answers are held, each for one frame, as keep the promise even if the picture's change says nothing.
+Where the bursts showed next to nothing that moves, nothing is known of what a held answer costs where things move: not
+losing what there was not is no evidence. A moving camera hides what comes into its picture, and a person whose hands
+have moved for a while may take something into them. There as many answers are held, each for one frame, as keep the
+promise even if the picture's change says nothing. A picture in which nothing changes visibly needs no such evidence.
 """
 
 from __future__ import annotations
@@ -17,54 +18,68 @@ from __future__ import annotations
 from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, RADIUS
 from cacheinf_ros.pipeline.burst import LONGEST
 from cacheinf_ros.pipeline.holding import Holding
+from cacheinf_ros.pipeline.newcomers import NOTICED
+from cacheinf_ros.pipeline.picture_change import Change
 
 _MORE = 1.5  # at most this many times the share seen in bursts: their low loss may have been luck
-_SAVED_UP = 5.0  # frames
+_SAVED_UP = 5  # frames
 
 
 class AffordableShare:
-    """Lets a given share of the frames be held, and saves up the allowance of a few frames.
-
-    Attributes:
-        longest: the number of frames in a row for which an answer may be held.
-    """
+    """Lets a given share of the frames be held, and saves up the allowance of a few frames."""
 
     def __init__(self) -> None:
-        self.longest = LONGEST
-        self._share: float | None = None  # None: as many as limits allow
-        self._saved = 0.0  # frames that may be held
+        self._of_all: _Allowance | None = None  # None: as many frames as limits allow
+        self._of_changing: _Allowance | None = None  # of frames in which something changes visibly
 
     def learn(self, holding: Holding, max_loss: float) -> None:
         """Learn from bursts which share of the frames the limits held, and at which loss."""
         promise = holding.loss.promise
         factor = min(_MORE, max(1.0, max_loss / promise)) if promise else _MORE
-        self._share = (1 - holding.computed) * factor
-        self._saved, self.longest = 0.0, LONGEST
+        self._of_all = _Allowance((1 - holding.computed) * factor, most=_SAVED_UP)
 
     def learn_nothing(self) -> None:
         """Let as many frames be held as limits allow."""
-        self._share, self.longest = None, LONGEST
+        self._of_all = None
 
-    def expect_changes(self, max_loss: float) -> None:
-        """Let only so many frames be held that the promise is kept wherever in the stream a decision changes.
+    def expect_changes(self, max_loss: float | None) -> None:
+        """Hold an answer for one frame only where something changes visibly, and so few that the promise is kept.
 
         A decision that changes counts as moving for :data:`RADIUS` frames; an answer held at its first one misses one.
-        Call this after :meth:`learn` or :meth:`learn_nothing`: what these found still limits the share.
+
+        Args:
+            max_loss: what is promised; None: the limits tell where decisions change.
         """
-        share = MOVING_ALLOWANCE * max_loss * RADIUS
-        self._share = share if self._share is None else min(share, self._share)
-        self._saved, self.longest = min(self._saved, 1.0), 1
+        self._of_changing = None if max_loss is None else _Allowance(MOVING_ALLOWANCE * max_loss * RADIUS, most=1)
 
     def next_frame(self) -> None:
         """Add the next frame's share to the allowance of frames that may be held."""
-        if self._share is not None:
-            self._saved = min(self._saved + self._share, _SAVED_UP)
+        for allowance in (self._of_all, self._of_changing):
+            if allowance is not None:
+                allowance.add()
 
-    def take(self) -> bool:
-        """Tell whether one more frame may be held, and if so take it from the allowance."""
-        if self._share is None:
-            return True
-        if self._saved < 1:
+    def take(self, held: int, change: Change) -> bool:
+        """Tell whether an answer may be held for one more frame, and if so take that from the allowance.
+
+        Args:
+            held: the number of frames in a row that it was held for already.
+            change: how the frame differs from the one that was answered.
+        """
+        of_changing = self._of_changing if change.largest > NOTICED else None
+        allowances = [each for each in (self._of_all, of_changing) if each is not None]
+        if held >= (1 if of_changing else LONGEST) or not all(each.frames >= 1 for each in allowances):
             return False
-        self._saved -= 1
+        for each in allowances:
+            each.frames -= 1
         return True
+
+
+class _Allowance:
+    """The number of frames that may be held, to which each frame adds its share."""
+
+    def __init__(self, share: float, *, most: int) -> None:
+        self.frames = 0.0
+        self._share, self._most = share, most
+
+    def add(self) -> None:
+        self.frames = min(self.frames + self._share, self._most)

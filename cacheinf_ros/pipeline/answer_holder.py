@@ -86,6 +86,9 @@ class AnswerHolder:
         self._wait = _FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
+        self._false_alarm = (
+            False  # whether surprises refuted the limits, and the burst showed that these kept the promise
+        )
         self._affordable = AffordableShare()
         self._newcomers = Newcomers()
         self._moving = 0  # frames of the burst in which the whole picture changes
@@ -147,12 +150,7 @@ class AnswerHolder:
         if limit is None:
             return False
         self._within_limits = change.within(self._surprises.scaled(limit))
-        if (
-            self._held >= self._affordable.longest
-            or something_new
-            or not self._within_limits
-            or not self._affordable.take()
-        ):
+        if something_new or not self._within_limits or not self._affordable.take(self._held, change):
             return False
         self._held += 1
         self._held_since += 1
@@ -201,8 +199,10 @@ class AnswerHolder:
 
     @property
     def _burst_is_due(self) -> bool:
-        """Whether it is time for a burst: the fewer frames are held the sooner, but never at once."""
+        """Whether it is time for a burst: the fewer frames are held the sooner, and soon where limits fail."""
         frames = self._frames_since
+        if self._surprises.refuted and not self._false_alarm:
+            return frames >= self._least_wait
         return frames >= self._rest * self._least_wait and frames >= self._wait * min(
             1.0, 2 * self._held_since / frames
         )
@@ -218,6 +218,7 @@ class AnswerHolder:
         engine = burst.loss_of(self._of_engine) if self._tells and len(self._of_engine) == len(burst) else None
         burst.forget_decisions()
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
+        self._false_alarm = kept and self._surprises.refuted
         if self._tells:
             self._evidence.append(burst)
         self._camera_moves = 2 * self._moving > self._wanted
@@ -254,5 +255,4 @@ class AnswerHolder:
             self._affordable.learn(self._holding, max_loss)
         else:
             self._affordable.learn_nothing()
-        if self._camera_moves and is_blind:
-            self._affordable.expect_changes(max_loss)
+        self._affordable.expect_changes(max_loss if is_blind else None)

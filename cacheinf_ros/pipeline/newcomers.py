@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.pipeline.picture_kernels import see
 
-_NOTICED = 16  # grey levels: noise and slow changes of light stay below this
+NOTICED = 16
+"""The change of a place that is seen, in grey levels: noise and slow changes of light stay below this."""
 _MOVING = 0.1  # share of the picture: where more of it changes, the camera moves, and every place does
 _DECAY = 0.98  # factor per frame for the remembered changes: half is left after 34 frames
 
 
 def moves(difference: NDArray[np.uint8]) -> bool:
     """Tell whether the whole picture changes, as with a moving camera; ``difference``: see :meth:`Newcomers.see`."""
-    return int(np.count_nonzero(difference > _NOTICED)) > _MOVING * difference.size
+    return int(np.count_nonzero(difference > NOTICED)) > _MOVING * difference.size
 
 
 class Newcomers:
@@ -38,7 +39,7 @@ class Newcomers:
             self._lately = difference.astype(np.float32)
             return False
         most = int(_MOVING * difference.size)
-        return bool(see(difference, self._lately, _NOTICED, most, _DECAY))
+        return bool(see(difference, self._lately, NOTICED, most, _DECAY))
 
     def forget(self) -> None:
         """Forget all changes, because the stream began anew."""

@@ -5,10 +5,12 @@ A frame that is computed after held ones shows at no cost how far the held answe
 to more than the promise allows, limits shrink at once; while nothing is missed in frames that had changed by more, they
 grow slowly. What was missed beyond the largest step down is a debt that growth pays first: a visitor who is missed once
 a minute would otherwise meet wide limits again each time. So limits that a short burst found too wide, or too tight for
-what comes later, do not stay. The limits of
-a first burst, with some dozen decisions, mislead most easily: where the camera moves and something is seen, they are
-halved until frames have shown that more is possible. Where the camera rests, what comes in is noticed anyway
-(:mod:`cacheinf_ros.pipeline.newcomers`).
+what comes later, do not stay. Limits under which much is missed even where they are as small as they get have failed:
+changes matter that no burst has seen matter, and a new burst has to find limits for these.
+
+The limits of a first burst, with some dozen decisions, mislead most easily: where the camera moves and something is
+seen, they are halved until frames have shown that more is possible. Where the camera rests, what comes in is noticed
+anyway (:mod:`cacheinf_ros.pipeline.newcomers`).
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ class Surprises:
         scale: the factor by which the limits that the bursts found are scaled.
         many_decisions: whether bursts have so many decisions that their findings can be trusted.
         moved: how many of the bursts' decisions lie where things move.
+        refuted: whether the scale reached its lower bound since the last burst, because even so answers missed much.
     """
 
     def __init__(self) -> None:
         self.scale = 1.0
         self.moved = 0.0
+        self.refuted = False
         self._owed = 0.0  # what misses would have shrunk the logarithm of the scale by beyond _FALL, not yet paid
         self._flicker = 0.0  # decisions of a frame that differ from those of the next, on average
         self._decisions = 0.0  # usual number in a frame
@@ -61,6 +65,7 @@ class Surprises:
             camera_moves: whether the whole picture changed in the last burst.
         """
         first = not self._decisions
+        self.refuted = False
         beside = [score for burst in bursts for score in burst.beside]
         own = [score for burst in bursts for score in burst.scores(range(len(burst)))]
         total = sum(own, Score())
@@ -106,6 +111,7 @@ class Surprises:
         surplus = frames - missed * (frames - 1) / self._allowed
         step = _GROWTH * (min(surplus, 0.0) if within_limits else surplus)
         self.scale = min(max(self.scale * math.exp(self._taken(step)), _LEAST), self._most)
+        self.refuted |= step < 0 and self.scale <= _LEAST
 
     def _taken(self, step: float) -> float:
         """Return the part of a step of the logarithm that is taken now; the rest is owed, or pays what is."""

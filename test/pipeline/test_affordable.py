@@ -18,6 +18,7 @@ from cacheinf_ros.pipeline.affordable import AffordableShare
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
 from cacheinf_ros.pipeline.burst import LONGEST
 from cacheinf_ros.pipeline.holding import Holding
+from cacheinf_ros.pipeline.newcomers import NOTICED
 from cacheinf_ros.pipeline.picture_change import Change
 
 
@@ -25,12 +26,15 @@ def holding(computed: float, whole: float, moving: float = 0.0) -> Holding:
     return Holding(limit=Change(largest=9, mean=2), loss=Loss(whole=whole, moving=moving), computed=computed)
 
 
-def held(share: AffordableShare, frames: int) -> int:
-    """Count the frames that are held if limits always allow it."""
+SEEN, UNSEEN = Change(largest=NOTICED + 1, mean=1), Change(largest=NOTICED, mean=1)
+
+
+def held(share: AffordableShare, frames: int, change: Change = SEEN) -> int:
+    """Count the frames that are held if limits always allow it, each for one frame."""
     count = 0
     for _ in range(frames):
         share.next_frame()
-        count += share.take()
+        count += share.take(0, change)
     return count
 
 
@@ -56,7 +60,7 @@ def test_a_few_frames_are_saved_up() -> None:
     share.learn(holding(computed=0.8, whole=0.02), max_loss=0.02)
     for _ in range(1000):
         share.next_frame()
-    assert [share.take() for _ in range(7)] == 5 * [True] + 2 * [False]
+    assert [share.take(0, SEEN) for _ in range(7)] == 5 * [True] + 2 * [False]
 
 
 @given(st.floats(0, 1), st.floats(-0.1, 0.02), st.floats(-0.1, 0.05), st.integers(1, 300))
@@ -79,12 +83,26 @@ def test_where_nothing_is_known_every_fifth_frame_may_be_held_and_none_for_long(
     """A change of class moves for 4 frames, and 1 of 20 may be wrong: every fifth time a frame late, on average."""
     share = AffordableShare()
     share.expect_changes(0.02)
-    assert (held(share, 100), share.longest) == (20, 1)
+    assert held(share, 100) == 20
+    share.next_frame()
+    assert not share.take(1, SEEN)
     share.learn(holding(computed=0.9, whole=0.0), max_loss=0.02)
-    share.expect_changes(0.02)
     assert held(share, 101) == 15  # what the limits held in bursts is less
     share.learn_nothing()
-    assert share.longest == LONGEST
+    share.expect_changes(None)
+    assert held(share, 100) == 100
+    assert share.take(LONGEST - 1, SEEN)
+    assert not share.take(LONGEST, SEEN)
+
+
+def test_a_picture_at_rest_needs_no_evidence_of_what_moves() -> None:
+    share = AffordableShare()
+    share.expect_changes(0.02)
+    assert held(share, 100, UNSEEN) == 100
+    assert share.take(LONGEST - 1, UNSEEN)
+    assert not share.take(LONGEST, UNSEEN)
+    share.learn(holding(computed=0.9, whole=0.02), max_loss=0.02)
+    assert held(share, 101, UNSEEN) == 10  # for class maps each held answer costs the same, however calm the picture
 
 
 SIZE = (128, 128)

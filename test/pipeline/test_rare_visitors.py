@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The promise is kept where something is seen now and then: before a moving camera, or before a patch that moves."""
+"""The promise is kept where something is seen now and then: before a moving camera, or where something moves."""
 
 from __future__ import annotations
 
@@ -64,8 +64,41 @@ def behind_a_belt(frames: int) -> Iterator[Image]:
         yield image
 
 
-def loss_of_holding(clip: Iterator[tuple[Image, SoftBoxes]]) -> Loss:
-    """Return the loss of bounded mode's held answers after the first burst."""
+def waving(frames: int) -> Iterator[Image]:
+    """A picture at rest in which a hand goes in circles."""
+    still = texture(SIZE)
+    for index in range(frames):
+        image, angle = still.copy(), 2 * np.pi * index / 24
+        left, top = 44 + int(24 * np.sin(angle)), 50 + int(12 * np.cos(angle))
+        image[top : top + 20, left : left + 20] = (90, 140, 220)
+        yield image
+
+
+def mistaken(views: Iterator[Image], every: int, lasts: int) -> Iterator[tuple[Image, SoftBoxes]]:
+    """Add noise; yield a person, and on the first ``lasts`` of ``every`` frames a thing that is not shown."""
+    person, thing = (10, 10, 60, 100), (50, 50, 22, 18)
+    rng = np.random.default_rng(2)
+    for index, view in enumerate(views):
+        since = index - FIRST
+        is_there = since >= 0 and since % every < lasts
+        image = view + rng.normal(0, 3, view.shape)
+        yield np.clip(image, 0, 255).astype(np.uint8), boxes([person, thing] if is_there else [person])
+
+
+def trembling(waves: int, trembles: int) -> Iterator[tuple[Image, SoftBoxes]]:
+    """A hand waves and nothing is seen; then a patch is brighter by 8 grey levels in turns, and is seen in these."""
+    for view in waving(waves):
+        yield view, boxes([])
+    still = texture(SIZE) // 2
+    for index in range(trembles):
+        is_bright = index % 14 >= 7
+        image = still.copy()
+        image[50:68, 50:72] += np.uint8(8 * is_bright)
+        yield image, boxes([(50, 50, 22, 18)] if is_bright else [])
+
+
+def scores_of_holding(clip: Iterator[tuple[Image, SoftBoxes]], first: int = WARM_UP) -> tuple[Score, Score]:
+    """Return the scores of bounded mode's held answers and of dense ones, from frame ``first`` on."""
     size, task = (SIZE, SIZE), BoxDecisions(ModelCard(name="perfect", input_size=(SIZE, SIZE), decoder=FastestDet()))
     holder, everything, answers = AnswerHolder(task, size, 0.02), Burst(task, ChangeMeter(size)), []
     for index, (image, seen) in enumerate(clip):
@@ -75,17 +108,32 @@ def loss_of_holding(clip: Iterator[tuple[Image, SoftBoxes]]) -> Loss:
         else:
             holder.computed(seen)
             answers.append(index)
-    ours, dense = (sum(everything.scores(of)[WARM_UP:], Score()) for of in (answers, range(len(answers))))
-    return Loss.of(ours, dense)
+    ours, dense = (sum(everything.scores(of)[first:], Score()) for of in (answers, range(len(answers))))
+    return ours, dense
 
 
 @pytest.mark.parametrize(("every", "lasts", "step"), [(60, 10, 2), (120, 30, 2), (60, 10, 4), (120, 10, 4)])
 def test_visitors_before_a_moving_camera(every: int, lasts: int, step: int) -> None:
-    loss = loss_of_holding(visited(panned(600, step), every, lasts))
+    loss = Loss.of(*scores_of_holding(visited(panned(600, step), every, lasts)))
     assert loss.within(0.02), loss
 
 
 @pytest.mark.parametrize(("every", "lasts"), [(60, 10), (90, 20)])
 def test_visitors_before_a_moving_belt(every: int, lasts: int) -> None:
-    loss = loss_of_holding(visited(behind_a_belt(500), every, lasts))
+    loss = Loss.of(*scores_of_holding(visited(behind_a_belt(500), every, lasts)))
+    assert loss.within(0.02), loss
+
+
+def test_a_hand_that_is_taken_for_something_now_and_then() -> None:
+    """Whether a single mistake is answered late is chance, as nothing in the picture shows it: so clips are summed."""
+    clips = [mistaken(waving(500), every, lasts) for every, lasts in [(60, 10), (90, 20), (45, 5), (90, 5)]]
+    ours, dense = (sum(scores, Score()) for scores in zip(*map(scores_of_holding, clips), strict=True))
+    loss = Loss.of(ours, dense)
+    assert loss.within(0.02), loss
+
+
+def test_limits_that_fail_are_found_anew_soon() -> None:
+    """Limits found while a hand waved are wide, even a tenth of them; none of the patch's changes is beyond them."""
+    waves, found = 500, 84  # the next burst would come much later; a burst of 16 frames comes after 60
+    loss = Loss.of(*scores_of_holding(trembling(waves, trembles=300), first=waves + found))
     assert loss.within(0.02), loss

@@ -132,3 +132,16 @@ def test_what_flickers_in_every_burst_is_no_surprise() -> None:
     surprises.learn([burst], 0.1, camera_moves=False)
     surprises.see(burst.beside[3], frames=12, within_limits=False)
     assert surprises.scale > 0.9
+
+
+def test_limits_under_which_much_is_missed_even_at_their_smallest_have_failed() -> None:
+    surprises = learned()
+    for _ in range(3):
+        surprises.see(WRONG, frames=6, within_limits=True)
+        assert not surprises.refuted
+    surprises.see(WRONG, frames=6, within_limits=True)
+    assert surprises.refuted
+    surprises.see(RIGHT, frames=6, within_limits=False)
+    assert surprises.refuted  # until a burst finds others
+    surprises.learn([burst_of_light((40, 60))], 0.02, camera_moves=False)
+    assert not surprises.refuted
