@@ -11,13 +11,16 @@ import pytest
 from cacheinf_ros.fast_dds import (
     BY_LAUNCH_VARIABLE,
     PROFILES_VARIABLE,
+    QOS_FROM_PROFILES_VARIABLE,
     RECEIVE_BUFFER_BYTES,
+    free_message_buffers,
     known_hole,
     loaded_library,
     set_up_middleware,
 )
 
 CONFIG = Path(__file__).parents[1] / "config"
+TAG = "{http://www.eprosima.com}"
 
 
 def test_images_of_others_come_over_udp_where_its_buffer_may_be_large() -> None:
@@ -56,12 +59,34 @@ def test_what_the_user_has_set_up_is_left_alone(own: dict[str, str]) -> None:
     assert environment == own
 
 
+def test_a_server_frees_what_messages_took_unless_the_user_has_set_up_fast_dds() -> None:
+    ours: dict[str, str] = {}
+    free_message_buffers(ours)
+    assert ours[PROFILES_VARIABLE]
+    assert ours[QOS_FROM_PROFILES_VARIABLE] == "1"
+    for own in ({PROFILES_VARIABLE: "/mine.xml"}, {QOS_FROM_PROFILES_VARIABLE: "0"}):
+        environment = dict(own)
+        free_message_buffers(environment)
+        assert environment.get(QOS_FROM_PROFILES_VARIABLE) == own.get(QOS_FROM_PROFILES_VARIABLE)
+
+
+def test_profiles_for_a_server_free_buffers_and_else_say_what_ros_says() -> None:
+    """The variable makes rmw_fastrtps leave these three to the profiles, so that each of them has to be there."""
+    for name in ("fastdds.xml", "fastdds_udp.xml"):
+        profiles = ElementTree.parse(CONFIG / name)
+        for kind in ("data_reader", "data_writer"):
+            (entity,) = profiles.iter(f"{TAG}{kind}")
+            assert entity.get("is_default_profile") == "true"
+            assert entity.findtext(f"{TAG}historyMemoryPolicy") == "DYNAMIC"
+            assert entity.findtext(f"{TAG}qos/{TAG}data_sharing/{TAG}kind") == "OFF"
+        assert profiles.findtext(f".//{TAG}data_writer/{TAG}qos/{TAG}publishMode/{TAG}kind") == "SYNCHRONOUS"
+
+
 def test_the_profiles_say_what_the_code_says() -> None:
-    tag = "{http://www.eprosima.com}"
-    (buffer,) = ElementTree.parse(CONFIG / "fastdds_udp.xml").iter(f"{tag}receiveBufferSize")
+    (buffer,) = ElementTree.parse(CONFIG / "fastdds_udp.xml").iter(f"{TAG}receiveBufferSize")
     assert int(buffer.text or "") == RECEIVE_BUFFER_BYTES
     for name in ("fastdds.xml", "fastdds_udp.xml"):
-        (segment,) = ElementTree.parse(CONFIG / name).iter(f"{tag}segment_size")
+        (segment,) = ElementTree.parse(CONFIG / name).iter(f"{TAG}segment_size")
         assert int(segment.text or "") >= 2 * 1080 * 1920 * 3
 
 

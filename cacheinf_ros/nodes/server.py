@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from cacheinf_ros.catalog import CatalogFolder, prepare_catalogs
 from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.fast_dds import free_message_buffers
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.heap import share_pools
@@ -115,4 +116,5 @@ _POOLS = 2  # each session compiles in a thread of its own, and freed memory of 
 def main() -> int:
     """Run the node."""
     share_pools(_POOLS)
+    free_message_buffers()
     return run_node("server", ServerNode)
