@@ -55,9 +55,8 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
     """
     if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
         return ""
-    try:
-        folder = share_folder() / "config"
-    except ConfigError:
+    folder = _profiles_folder()
+    if folder is None:
         return ""
     if environment.get(PROFILES_VARIABLE) and not environment.get(BY_LAUNCH_VARIABLE):
         return ""
@@ -78,7 +77,9 @@ def free_message_buffers(environment: MutableMapping[str, str] = os.environ) -> 
     megabytes where packets of several robots come together. With this, buffers are freed. Images take 0.1 to 0.7 ms
     longer that way, so nodes of a robot keep theirs. Where the user has set up Fast DDS, nothing happens.
     """
-    if set_up_middleware(environment):
+    set_up_middleware(environment)
+    profiles = environment.get(PROFILES_VARIABLE, "")
+    if profiles and Path(profiles).parent == _profiles_folder():  # also those that the process was started with
         environment.setdefault(QOS_FROM_PROFILES_VARIABLE, "1")
 
 
@@ -123,6 +124,13 @@ def known_hole(version: tuple[int, int, int]) -> str:
     """Return what a stranger on the network can do to this version; empty: nothing that is known here."""
     is_mended = version >= _MENDED[-1] or any(version[:2] == mended[:2] and version >= mended for mended in _MENDED)
     return "" if is_mended else "CVE-2025-64438, anybody on the network can make it take all memory"
+
+
+def _profiles_folder() -> Path | None:
+    try:
+        return share_folder() / "config"
+    except ConfigError:
+        return None
 
 
 def _free_shared_memory() -> int:

@@ -64,6 +64,9 @@ def test_a_server_frees_what_messages_took_unless_the_user_has_set_up_fast_dds()
     free_message_buffers(ours)
     assert ours[PROFILES_VARIABLE]
     assert ours[QOS_FROM_PROFILES_VARIABLE] == "1"
+    inherited = {PROFILES_VARIABLE: ours[PROFILES_VARIABLE]}  # from a process of ours that started this one
+    free_message_buffers(inherited)
+    assert inherited == ours
     for own in ({PROFILES_VARIABLE: "/mine.xml"}, {QOS_FROM_PROFILES_VARIABLE: "0"}):
         environment = dict(own)
         free_message_buffers(environment)
