@@ -22,7 +22,9 @@ PROFILES_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
 BY_LAUNCH_VARIABLE = "CACHEINF_PROFILES_BY_LAUNCH"
 """The environment variable that is set where one of our launch files, and not the user, chose the profiles."""
 QOS_FROM_PROFILES_VARIABLE = "RMW_FASTRTPS_USE_QOS_FROM_XML"
+"""The environment variable with which rmw_fastrtps leaves buffers and the mode of publishing to the profiles."""
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
+_PUBLICATION_MODE = "RMW_FASTRTPS_PUBLICATION_MODE"  # not read where the profiles say how to publish
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _SHARED_MEMORY = "/dev/shm"
 _LEAST_SHARED_BYTES = 6 * 16_777_216  # segments of a camera, our nodes and some others; a container may have less
@@ -75,9 +77,12 @@ def free_message_buffers(environment: MutableMapping[str, str] = os.environ) -> 
 
     Fast DDS keeps as many buffers for a topic as ever held messages at once, each as large as it ever was: tens of
     megabytes where packets of several robots come together. With this, buffers are freed. Images take 0.1 to 0.7 ms
-    longer that way, so nodes of a robot keep theirs. Where the user has set up Fast DDS, nothing happens.
+    longer that way, so nodes of a robot keep theirs. Where the user has set up Fast DDS, other than by our own files,
+    nothing happens.
     """
     set_up_middleware(environment)
+    if any(environment.get(name) for name in (*_USERS_OWN, _PUBLICATION_MODE)):
+        return
     profiles = environment.get(PROFILES_VARIABLE, "")
     if profiles and Path(profiles).parent == _profiles_folder():  # also those that the process was started with
         environment.setdefault(QOS_FROM_PROFILES_VARIABLE, "1")

@@ -20,6 +20,12 @@ from cacheinf_ros.fast_dds import (
 )
 
 CONFIG = Path(__file__).parents[1] / "config"
+OWN: list[dict[str, str]] = [
+    {"FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"},
+    {"FASTRTPS_DEFAULT_PROFILES_FILE": "/mine.xml"},
+    {PROFILES_VARIABLE: "/mine.xml"},
+    {"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"},
+]
 TAG = "{http://www.eprosima.com}"
 
 
@@ -44,22 +50,14 @@ def test_a_user_may_choose_shared_memory_for_camera_and_nodes() -> None:
     assert environment[PROFILES_VARIABLE].endswith("fastdds.xml")
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        {"FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"},
-        {"FASTRTPS_DEFAULT_PROFILES_FILE": "/mine.xml"},
-        {PROFILES_VARIABLE: "/mine.xml"},
-        {"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"},
-    ],
-)
+@pytest.mark.parametrize("own", OWN)
 def test_what_the_user_has_set_up_is_left_alone(own: dict[str, str]) -> None:
     environment = dict(own)
     assert set_up_middleware(environment, largest_buffer=2**30) == ""
     assert environment == own
 
 
-def test_a_server_frees_what_messages_took_unless_the_user_has_set_up_fast_dds() -> None:
+def test_a_server_frees_what_messages_took() -> None:
     ours: dict[str, str] = {}
     free_message_buffers(ours)
     assert ours[PROFILES_VARIABLE]
@@ -67,10 +65,24 @@ def test_a_server_frees_what_messages_took_unless_the_user_has_set_up_fast_dds()
     inherited = {PROFILES_VARIABLE: ours[PROFILES_VARIABLE]}  # from a process of ours that started this one
     free_message_buffers(inherited)
     assert inherited == ours
-    for own in ({PROFILES_VARIABLE: "/mine.xml"}, {QOS_FROM_PROFILES_VARIABLE: "0"}):
-        environment = dict(own)
-        free_message_buffers(environment)
-        assert environment.get(QOS_FROM_PROFILES_VARIABLE) == own.get(QOS_FROM_PROFILES_VARIABLE)
+    launched = {**inherited, BY_LAUNCH_VARIABLE: "1"}
+    free_message_buffers(launched)
+    assert launched[QOS_FROM_PROFILES_VARIABLE] == "1"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        *OWN,
+        {QOS_FROM_PROFILES_VARIABLE: "0"},
+        {"RMW_FASTRTPS_PUBLICATION_MODE": "ASYNCHRONOUS"},  # would not be read
+        {PROFILES_VARIABLE: str(CONFIG / "fastdds.xml"), "FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"},
+    ],
+)
+def test_a_server_frees_nothing_where_the_user_has_set_up_fast_dds(own: dict[str, str]) -> None:
+    environment = dict(own)
+    free_message_buffers(environment)
+    assert environment.get(QOS_FROM_PROFILES_VARIABLE) == own.get(QOS_FROM_PROFILES_VARIABLE)
 
 
 def test_profiles_for_a_server_free_buffers_and_else_say_what_ros_says() -> None:

@@ -159,17 +159,27 @@ class Runnable(Protocol):
         ...
 
 
-def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | None = None) -> int:
-    """Run a node until it is interrupted or ends.
+def run_node(
+    name: str,
+    make: Callable[[], Runnable],
+    arguments: list[str] | None = None,
+    set_up: Callable[[], object] = set_up_middleware,
+) -> int:
+    """Run a node until it is interrupted or ends; the arguments are those of :func:`run_nodes`.
 
     Returns:
         the exit code: 0, or 2 where the node could not do its work, for which one line of the log gives the reason, or
         1 where a bug ended it.
     """
-    return run_nodes(name, lambda: [make()], arguments)
+    return run_nodes(name, lambda: [make()], arguments, set_up)
 
 
-def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list[str] | None = None) -> int:
+def run_nodes(
+    name: str,
+    make: Callable[[], Sequence[Runnable]],
+    arguments: list[str] | None = None,
+    set_up: Callable[[], object] = set_up_middleware,
+) -> int:
     """Run nodes in one process until it is interrupted or one of them ends.
 
     Returns what :func:`run_node` returns.
@@ -178,9 +188,10 @@ def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list
         name: the name of the process in its log.
         make: makes the nodes.
         arguments: the command line for rclpy; None: that of the process.
+        set_up: sets up the middleware, once there is room in shared memory.
     """
     freed = remove_abandoned_segments()
-    set_up_middleware()
+    set_up()
     end_quietly_on_signals(rclpy.try_shutdown)
     said_by = name
     try:

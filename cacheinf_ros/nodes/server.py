@@ -116,5 +116,4 @@ _POOLS = 2  # each session compiles in a thread of its own, and freed memory of 
 def main() -> int:
     """Run the node."""
     share_pools(_POOLS)
-    free_message_buffers()
-    return run_node("server", ServerNode)
+    return run_node("server", ServerNode, set_up=free_message_buffers)

@@ -10,7 +10,7 @@ things move. So the share of held frames is kept near the share for which the bu
 Where the bursts showed next to nothing that moves, nothing is known of what a held answer costs where things move: not
 losing what there was not is no evidence. A moving camera hides what comes into its picture, and a person whose hands
 have moved for a while may take something into them. There as many answers are held, each for one frame, as keep the
-promise even if the picture's change says nothing. A picture in which nothing changes visibly needs no such evidence.
+promise even if the picture's change says nothing. Where nothing changes visibly the limits decide alone.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ class AffordableShare:
         """
         of_changing = self._of_changing if change.largest > NOTICED else None
         allowances = [each for each in (self._of_all, of_changing) if each is not None]
-        if held >= (1 if of_changing else LONGEST) or not all(each.frames >= 1 for each in allowances):
+        longest = LONGEST if of_changing is None else 1
+        if held >= longest or not all(each.allows for each in allowances):
             return False
         for each in allowances:
-            each.frames -= 1
+            each.take()
         return True
 
 
@@ -78,8 +79,15 @@ class _Allowance:
     """The number of frames that may be held, to which each frame adds its share."""
 
     def __init__(self, share: float, *, most: int) -> None:
-        self.frames = 0.0
+        self._frames = 0.0
         self._share, self._most = share, most
 
+    @property
+    def allows(self) -> bool:
+        return self._frames >= 1
+
     def add(self) -> None:
-        self.frames = min(self.frames + self._share, self._most)
+        self._frames = min(self._frames + self._share, self._most)
+
+    def take(self) -> None:
+        self._frames -= 1

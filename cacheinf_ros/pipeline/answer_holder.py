@@ -86,9 +86,7 @@ class AnswerHolder:
         self._wait = _FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
-        self._false_alarm = (
-            False  # whether surprises refuted the limits, and the burst showed that these kept the promise
-        )
+        self._false_alarm = False  # whether the last burst kept the promise by limits that had been refuted
         self._affordable = AffordableShare()
         self._newcomers = Newcomers()
         self._moving = 0  # frames of the burst in which the whole picture changes
@@ -124,6 +122,7 @@ class AnswerHolder:
         """Promise another loss from now on; a smaller one has new limits derived from the bursts."""
         if max_loss < self.max_loss and self._evidence:
             self._holding = self._best_holding(max_loss)
+            self._false_alarm = False
         if max_loss != self.max_loss and self._evidence:
             self._learn(max_loss)
         self.max_loss = max_loss
@@ -187,7 +186,7 @@ class AnswerHolder:
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one, because there is something new to judge."""
-        self._wait, self._rest = _FIRST_WAIT, 1
+        self._wait, self._rest, self._false_alarm = _FIRST_WAIT, 1, False
 
     def rest(self) -> None:
         """Hold nothing until the next burst, because looking at each picture costs more than held answers save."""
@@ -210,7 +209,8 @@ class AnswerHolder:
     def _judge(self, burst: Burst[Any]) -> LossReport:
         limit = self._holding.limit
         dense = burst.scores(range(len(burst)))
-        ours = burst.scores(burst.held(None if limit is None else self._surprises.scaled(limit)))
+        answers = burst.held(None if limit is None else self._surprises.scaled(limit))
+        ours = burst.scores(answers)
         right = sum(dense, Score())
         self._tells = tells(self._task, right)
         measured = Loss.of(sum(ours, Score()), right)
@@ -218,7 +218,9 @@ class AnswerHolder:
         engine = burst.loss_of(self._of_engine) if self._tells and len(self._of_engine) == len(burst) else None
         burst.forget_decisions()
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
-        self._false_alarm = kept and self._surprises.refuted
+        shows = self._tells and answers != list(range(len(burst)))  # where nothing is held, nothing can be lost
+        self._false_alarm = self._surprises.refuted and shows and kept
+        self._surprises.believe()
         if self._tells:
             self._evidence.append(burst)
         self._camera_moves = 2 * self._moving > self._wanted

@@ -6,7 +6,7 @@ to more than the promise allows, limits shrink at once; while nothing is missed 
 grow slowly. What was missed beyond the largest step down is a debt that growth pays first: a visitor who is missed once
 a minute would otherwise meet wide limits again each time. So limits that a short burst found too wide, or too tight for
 what comes later, do not stay. Limits under which much is missed even where they are as small as they get have failed:
-changes matter that no burst has seen matter, and a new burst has to find limits for these.
+smaller changes matter than any burst has shown, and a new one has to find limits for these.
 
 The limits of a first burst, with some dozen decisions, mislead most easily: where the camera moves and something is
 seen, they are halved until frames have shown that more is possible. Where the camera rests, what comes in is noticed
@@ -41,7 +41,7 @@ class Surprises:
         scale: the factor by which the limits that the bursts found are scaled.
         many_decisions: whether bursts have so many decisions that their findings can be trusted.
         moved: how many of the bursts' decisions lie where things move.
-        refuted: whether the scale reached its lower bound since the last burst, because even so answers missed much.
+        refuted: whether answers missed much since the last burst even under limits of the smallest scale.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,6 @@ class Surprises:
             camera_moves: whether the whole picture changed in the last burst.
         """
         first = not self._decisions
-        self.refuted = False
         beside = [score for burst in bursts for score in burst.beside]
         own = [score for burst in bursts for score in burst.scores(range(len(burst)))]
         total = sum(own, Score())
@@ -85,6 +84,10 @@ class Surprises:
             largest=max((change.largest for change in changes), default=0.0),
             mean=max((change.mean for change in changes), default=0.0),
         )
+
+    def believe(self) -> None:
+        """Believe the limits again, because a burst has found them; they are still scaled as those before."""
+        self.refuted = False
 
     def scaled(self, limit: Change) -> Change:
         """Return the limit to use: the scaled one, but never beyond the changes that were seen."""
@@ -110,8 +113,8 @@ class Surprises:
         missed = max(0.0, late.total - late.right - self._flicker) / max(self._decisions, _FEW)
         surplus = frames - missed * (frames - 1) / self._allowed
         step = _GROWTH * (min(surplus, 0.0) if within_limits else surplus)
-        self.scale = min(max(self.scale * math.exp(self._taken(step)), _LEAST), self._most)
         self.refuted |= step < 0 and self.scale <= _LEAST
+        self.scale = min(max(self.scale * math.exp(self._taken(step)), _LEAST), self._most)
 
     def _taken(self, step: float) -> float:
         """Return the part of a step of the logarithm that is taken now; the rest is owed, or pays what is."""

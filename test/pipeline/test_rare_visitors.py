@@ -137,3 +137,17 @@ def test_limits_that_fail_are_found_anew_soon() -> None:
     waves, found = 500, 84  # the next burst would come much later; a burst of 16 frames comes after 60
     loss = Loss.of(*scores_of_holding(trembling(waves, trembles=300), first=waves + found))
     assert loss.within(0.02), loss
+
+
+def test_a_burst_that_refutes_what_surprises_said_is_not_repeated_before_its_time() -> None:
+    """Surprises count all frames that an answer was held for as missed, which says too much where little is held."""
+    size, task = (SIZE, SIZE), BoxDecisions(ModelCard(name="perfect", input_size=(SIZE, SIZE), decoder=FastestDet()))
+    holder, waves, bursts = AnswerHolder(task, size, 0.02), 500, []
+    for index, (image, seen) in enumerate(trembling(waves, trembles=300)):
+        if not holder.stands(image) and (report := holder.computed(seen)) is not None:
+            bursts.append((index - waves, report.kept))
+    alarm, again = [(index, kept) for index, kept in bursts if index > 0][:2]
+    assert not alarm[1] and alarm[0] < 84
+    assert again[1] and again[0] < 84 + 76
+    assert holder.bursts == len(bursts)
+    assert bursts[-1] == again  # for 120 frames at least
