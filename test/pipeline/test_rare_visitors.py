@@ -18,6 +18,8 @@ from cacheinf_ros.pipeline.burst import Burst
 from cacheinf_ros.pipeline.picture_change import ChangeMeter
 
 SIZE = 128
+INPUT = (SIZE, SIZE)
+PERFECT = BoxDecisions(ModelCard(name="perfect", input_size=INPUT, decoder=FastestDet()))
 WARM_UP = 26  # frames that are not judged: the first burst is among them
 FIRST = 60  # frame of the first visit
 Image = NDArray[np.uint8]
@@ -38,12 +40,17 @@ def boxes(corners: Sequence[tuple[int, int, int, int]]) -> SoftBoxes:
     )
 
 
+def is_seen(index: int, every: int, lasts: int) -> bool:
+    """Tell whether something is there: from FIRST on, on the first ``lasts`` of ``every`` frames."""
+    since = index - FIRST
+    return since >= 0 and since % every < lasts
+
+
 def visited(views: Iterator[Image], every: int, lasts: int) -> Iterator[tuple[Image, SoftBoxes]]:
     """Draw a visitor on the first ``lasts`` of ``every`` frames, with noise; yield what a perfect detector sees too."""
     rng = np.random.default_rng(2)
     for index, view in enumerate(views):
-        image, since = view.astype(np.int16), index - FIRST
-        is_there = since >= 0 and since % every < lasts
+        image, is_there = view.astype(np.int16), is_seen(index, every, lasts)
         if is_there:
             image[50:68, 50:72] = (40, 40, 160)
         image += rng.normal(0, 3, image.shape).astype(np.int16)
@@ -79,10 +86,9 @@ def mistaken(views: Iterator[Image], every: int, lasts: int) -> Iterator[tuple[I
     person, thing = (10, 10, 60, 100), (50, 50, 22, 18)
     rng = np.random.default_rng(2)
     for index, view in enumerate(views):
-        since = index - FIRST
-        is_there = since >= 0 and since % every < lasts
         image = view + rng.normal(0, 3, view.shape)
-        yield np.clip(image, 0, 255).astype(np.uint8), boxes([person, thing] if is_there else [person])
+        seen = [person, thing] if is_seen(index, every, lasts) else [person]
+        yield np.clip(image, 0, 255).astype(np.uint8), boxes(seen)
 
 
 def trembling(waves: int, trembles: int) -> Iterator[tuple[Image, SoftBoxes]]:
@@ -99,10 +105,9 @@ def trembling(waves: int, trembles: int) -> Iterator[tuple[Image, SoftBoxes]]:
 
 def scores_of_holding(clip: Iterator[tuple[Image, SoftBoxes]], first: int = WARM_UP) -> tuple[Score, Score]:
     """Return the scores of bounded mode's held answers and of dense ones, from frame ``first`` on."""
-    size, task = (SIZE, SIZE), BoxDecisions(ModelCard(name="perfect", input_size=(SIZE, SIZE), decoder=FastestDet()))
-    holder, everything, answers = AnswerHolder(task, size, 0.02), Burst(task, ChangeMeter(size)), []
+    holder, everything, answers = AnswerHolder(PERFECT, INPUT, 0.02), Burst(PERFECT, ChangeMeter(INPUT)), []
     for index, (image, seen) in enumerate(clip):
-        everything.add(ChangeMeter(size).thumbnail(image), seen)
+        everything.add(ChangeMeter(INPUT).thumbnail(image), seen)
         if holder.stands(image):
             answers.append(answers[-1])
         else:
@@ -141,8 +146,7 @@ def test_limits_that_fail_are_found_anew_soon() -> None:
 
 def test_a_burst_that_refutes_what_surprises_said_is_not_repeated_before_its_time() -> None:
     """Surprises count all frames that an answer was held for as missed, which says too much where little is held."""
-    size, task = (SIZE, SIZE), BoxDecisions(ModelCard(name="perfect", input_size=(SIZE, SIZE), decoder=FastestDet()))
-    holder, waves, bursts = AnswerHolder(task, size, 0.02), 500, []
+    holder, waves, bursts = AnswerHolder(PERFECT, INPUT, 0.02), 500, []
     for index, (image, seen) in enumerate(trembling(waves, trembles=300)):
         if not holder.stands(image) and (report := holder.computed(seen)) is not None:
             bursts.append((index - waves, report.kept))
