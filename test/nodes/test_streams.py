@@ -93,9 +93,11 @@ def test_a_recorded_bag_yields_one_result_per_frame(
 
 def test_a_looping_bag_drops_the_cache(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
     messages = [camera_image(next(stamps)) for _ in range(4)]
-    for answered in (4, 8):
-        listening.publish(*messages)
-        results = listening.expect(answered)
+    listening.publish(*messages)
+    listening.expect(4)
+    for message in messages:  # maps that overtake the frame at which time goes back are dropped: no burst here
+        listening.answer(message)
+    results = listening.expect(8)
     assert headers(results) == headers(messages) * 2
     assert results[4].reuse_ratio == 0.0
     assert results[1].reuse_ratio == pytest.approx(1.0)
