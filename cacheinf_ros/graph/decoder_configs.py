@@ -113,6 +113,35 @@ class NanoDet(Config):
     iou_threshold: float = parameter(0.6, "boxes of one class that overlap more are merged", low=0, high=1)
 
 
+class Grids(Config):
+    """Outputs of each grid of cells: boxes [1, n, 4], scores [1, n, classes] and key points [1, n, 2 * key points].
+
+    n is the number of cells times that of boxes in each. Where there are two outputs with scores, of which one is
+    [1, n, 1], their geometric mean counts. The defaults are those of the face detector YuNet.
+    """
+
+    kind: Literal["grids"] = "grids"
+    strides: tuple[Size, ...] = parameter((8, 16, 32), "pixels of the input per cell of each grid")
+    distances: bool = parameter(
+        False,
+        "whether a box is its sides' distances from the cell's point (left, top, right, bottom; SCRFD), otherwise the "
+        "offset of its centre and the logarithms of its width and height; in cells",
+    )
+    cell_center: float = parameter(0.0, "where in its cell a box's point is, in cells")
+    key_points: int = parameter(5, "key points of each box", low=0, high=1000)
+    activation: Literal["none", "sigmoid"] = parameter("none", "what makes the scores probabilities")
+    score_threshold: float = parameter(0.6, "boxes below this score are dropped", low=0, high=1)
+    iou_threshold: float = parameter(0.3, "boxes of one class that overlap more are merged", low=0, high=1)
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Self:
+        if not self.strides or len(set(self.strides)) != len(self.strides):
+            raise ValueError(f"strides {list(self.strides)}: give one stride for each grid, each another")
+        if self.key_points == 2:  # outputs are told apart by their widths
+            raise ValueError("key_points 2: they have as many values as a box, so that outputs cannot be told apart")
+        return self
+
+
 class Attribute(Config):
     """One of several class vectors [1, classes], of logits."""
 
@@ -140,7 +169,7 @@ class Raw(Config):
     kind: Literal["raw"] = "raw"
 
 
-Detector = Centers | Boxes | SsdBoxes | FastestDet | Yolo | NanoDet
+Detector = Centers | Boxes | SsdBoxes | FastestDet | Yolo | NanoDet | Grids
 """The decoders that give boxes."""
 
 Decoder = Annotated[ClassVector | Attributes | Detector | DenseMap | Raw, Field(discriminator="kind")]

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Recognise families of detectors by the shapes of their outputs, whatever they were trained on.
 
-The families are YOLO, YOLOX, NanoDet, PicoDet and DETR. Each function returns what a graph of its family says of the
-decoder, as fields of a model card's ``decoder`` and, where they are known, ``labels``: a list, or the name of a list
-that comes with the package. None: the graph is of another family.
+The families are YOLO, YOLOX, NanoDet, PicoDet, DETR, YuNet and SCRFD. Each function returns what a graph of its family
+says of the decoder, as fields of a model card's ``decoder`` and, where they are known, ``labels``: a list, or the name
+of a list that comes with the package. None: the graph is of another family.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _COCO_KEY_POINTS = (17, 3)
 _YOLO_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 _NANODET_STRIDES, _NANODET_PLUS_STRIDES = (8, 16, 32), (8, 16, 32, 64)
 _PICODET_STRIDES = (8, 16, 32, 64)
+_FACE_STRIDES, _FACE_WIDTHS = (8, 16, 32), (4, 2 * 5)  # values of a box, and of five key points
 _NANODET_LOGITS = 4 * 8
+_NANODET_WIDTHS = (_COCO_CLASSES, _NANODET_LOGITS)
 _COARSEST_MAP = 64  # pixels of the input for one of the map
 _ANCHORS = 3  # of each of YOLOv5's cells
 
@@ -69,12 +71,12 @@ def nanodet_head(graph: Graph) -> dict[str, Any] | None:
     cells = _cells(graph, _NANODET_PLUS_STRIDES)
     if _only_shape(graph) == (1, sum(cells), _COCO_CLASSES + _NANODET_LOGITS):
         return {"strides": _NANODET_PLUS_STRIDES, "cell_center": 0.0, "labels": "coco"}
-    return {"labels": "coco"} if _has_grids(graph, _NANODET_STRIDES) else None
+    return {"labels": "coco"} if _has_grids(graph, _NANODET_STRIDES, _NANODET_WIDTHS) else None
 
 
 def picodet_head(graph: Graph) -> dict[str, Any] | None:
     """Recognise PicoDet as NanoDet, with a fourth grid."""
-    return {"labels": "coco"} if _has_grids(graph, _PICODET_STRIDES) else None
+    return {"labels": "coco"} if _has_grids(graph, _PICODET_STRIDES, _NANODET_WIDTHS) else None
 
 
 def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None:
@@ -88,17 +90,36 @@ def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None
     return {"scores": logits, "boxes": boxes}
 
 
+def yunet_head(graph: Graph) -> dict[str, Any] | None:
+    """Recognise YuNet by three grids, each with two scores, a box and five key points of each cell."""
+    return {} if _has_grids(graph, _FACE_STRIDES, (1, 1, *_FACE_WIDTHS)) else None
+
+
+def scrfd_head(graph: Graph) -> dict[str, Any] | None:
+    """Recognise SCRFD by three grids, each with a score, a box and possibly five key points for two boxes of a cell.
+
+    InsightFace's own files have no dimension for the batch.
+    """
+    for batch in ((1,), ()):
+        if _has_grids(graph, _FACE_STRIDES, (1, *_FACE_WIDTHS), anchors=2, batch=batch):
+            return {}
+        if _has_grids(graph, _FACE_STRIDES, (1, _FACE_WIDTHS[0]), anchors=2, batch=batch):
+            return {"key_points": 0}
+    return None
+
+
 def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
     """Recognise RT-DETR as DETR; other detectors give as many probabilities, so its output must be called logits."""
     decoder = detr_head(graph, 300, _COCO_CLASSES)
     return decoder if decoder is not None and "logits" in decoder["scores"] else None
 
 
-def _has_grids(graph: Graph, strides: tuple[int, ...]) -> bool:
-    """Tell whether the outputs are scores of COCO's classes and distances' logits for each grid of cells."""
-    widths = (_COCO_CLASSES, _NANODET_LOGITS)
-    expected = sorted((1, count, width) for count in _cells(graph, strides) for width in widths)
-    return sorted(graph.tensors[tensor].shape for _, tensor in graph.outputs) == expected
+def _has_grids(
+    graph: Graph, strides: tuple[int, ...], widths: tuple[int, ...], anchors: int = 1, batch: Shape = (1,)
+) -> bool:
+    """Tell whether the outputs are, for each grid of cells, one [1, cells * anchors, width] of each width."""
+    shapes = sorted(graph.tensors[tensor].shape for _, tensor in graph.outputs)
+    return shapes == sorted((*batch, anchors * count, width) for count in _cells(graph, strides) for width in widths)
 
 
 def _layout(shape: Shape, graph: Graph) -> bool | None:

@@ -17,7 +17,16 @@ from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import SsdBoxes
 from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
-from cacheinf_ros.graph.known_heads import detr_head, nanodet_head, picodet_head, rtdetr_head, yolo_head, yolox_head
+from cacheinf_ros.graph.known_heads import (
+    detr_head,
+    nanodet_head,
+    picodet_head,
+    rtdetr_head,
+    scrfd_head,
+    yolo_head,
+    yolox_head,
+    yunet_head,
+)
 
 _CARDS = Path(__file__).parent / "cards" / "known"
 _SAID = {"decoder", "resize", "channel_order", "scale", "mean", "std"}
@@ -91,5 +100,7 @@ _KNOWN: dict[str, Callable[[ModelCard, Graph], dict[str, Any] | None]] = {
     "picodet": lambda _, graph: picodet_head(graph),
     "detr": lambda _, graph: detr_head(graph, queries=100, classes=92),
     "rtdetr": lambda _, graph: rtdetr_head(graph),
+    "yunet": lambda _, graph: yunet_head(graph),
+    "scrfd": lambda _, graph: scrfd_head(graph),
 }
 """The function that recognises each detector: it returns what the graph says of the decoder, or None."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Exports of YOLO, YOLOX, NanoDet, PicoDet and DETR need no card, and run exactly."""
+"""Exports of YOLO, YOLOX, NanoDet, PicoDet, DETR, YuNet and SCRFD need no card, and run exactly."""
 
 from __future__ import annotations
 
@@ -38,8 +38,21 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "yolox": (yolo.YoloX, {"values_first": False, "objectness": True, "strides": (8, 16, 32)}),
     "nanodet-plus": (yolo.NanoDetPlus, {"strides": (8, 16, 32, 64), "cell_center": 0.0}),
     "picodet": (yolo.PicoDet, {"kind": "nanodet", "strides": (8, 16, 32, 64), "cell_center": 0.5}),
+    "yunet": (yolo.FaceHeads, {"kind": "grids", "distances": False, "key_points": 5}),
+    "scrfd": (
+        lambda: yolo.FaceHeads(anchors=2, widths=(1, 4, 10)),
+        {"kind": "grids", "distances": True, "key_points": 5},
+    ),
+    "scrfd, boxes only": (lambda: yolo.FaceHeads(anchors=2, widths=(1, 4)), {"distances": True, "key_points": 0}),
+    "scrfd, no batch": (
+        lambda: yolo.FaceHeads(anchors=2, widths=(1, 4, 10), batch=False),
+        {"distances": True, "key_points": 5},
+    ),
     "detr": (yolo.QueryHead, {"kind": "boxes", "activation": "softmax", "background": 91}),
 }
+
+
+FIRST_LABELS = {"detr": "nothing", **{name: "face" for name in NETWORKS if "scrfd" in name or name == "yunet"}}
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -57,13 +70,15 @@ def test_no_card_is_needed(known: tuple[str, Model]) -> None:
     decoder = model.card.decoder
     assert decoder is not None
     assert {key: getattr(decoder, key) for key in NETWORKS[name][1]} == NETWORKS[name][1]
-    assert model.card.labels[0] == ("nothing" if name == "detr" else "person")
+    assert model.card.labels[0] == FIRST_LABELS.get(name, "person")
     prepared = (model.card.resize, model.card.channel_order, model.card.std)
     assert prepared == {
         "yolox": ("letterbox_corner", "bgr", (1, 1, 1)),
         "nanodet-plus": ("letterbox", "bgr", (57.375, 57.12, 58.395)),
         "picodet": ("stretch", "rgb", (0.229, 0.224, 0.225)),
         "detr": ("stretch", "rgb", (0.229, 0.224, 0.225)),
+        "yunet": ("letterbox_corner", "bgr", (1, 1, 1)),
+        **{each: ("letterbox_corner", "rgb", (128, 128, 128)) for each in NETWORKS if "scrfd" in each},
     }.get(name, ("letterbox", "rgb", (1, 1, 1)))
 
 
@@ -85,7 +100,8 @@ def test_exports_are_read_by_their_decoder(known: tuple[str, Model]) -> None:
     some = model.card.changed(decoder={**model.card.decoder.model_dump(), "score_threshold": 1e-6})
     found = decode(outputs, some, (90, 150)).boxes
     assert found and found[0].name in model.card.labels
-    assert all(len(box.key_points) == (17 if "pose" in name else 0) for box in found)
+    points = getattr(model.card.decoder, "key_points", 0)
+    assert all(len(box.key_points) == points for box in found)
     assert any(box.outlines for box in found) == ("seg" in name)
 
 

@@ -201,6 +201,27 @@ class PicoDet(nn.Module):
         return tuple(output.flatten(2).permute(0, 2, 1) for output in outputs)
 
 
+class FaceHeads(nn.Module):
+    """The outputs of YuNet, or with two anchors of SCRFD: [1, n, values] or [n, values] of each grid."""
+
+    def __init__(
+        self, width: int = 16, *, anchors: int = 1, widths: tuple[int, ...] = (1, 1, 4, 10), batch: bool = True
+    ):
+        super().__init__()
+        self.body, self.widths, self.batch = Body(width, attends=False), widths, batch
+        self.heads = nn.ModuleList(
+            nn.ModuleList(nn.Conv2d(width, anchors * values, 1) for _ in range(3)) for values in widths
+        )
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        levels, outputs = self.body(image), []
+        for values, heads in zip(self.widths, self.heads, strict=True):
+            for level, head in zip(levels, heads, strict=True):
+                rows = head(level).permute(0, 2, 3, 1).reshape(*((1, -1) if self.batch else (-1,)), values)
+                outputs.append(rows.sigmoid() if values == 1 else rows)
+        return tuple(outputs)
+
+
 class QueryHead(nn.Module):
     """A network with outputs like DETR's: a fixed number of answers about the whole image."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cacheinf_ros.engine.decoders.decode import only_output
 from cacheinf_ros.engine.decoders.given_classes import are_whole
+from cacheinf_ros.engine.decoders.grids import grids_classes
 from cacheinf_ros.engine.decoders.named_outputs import Outputs, output_named
 from cacheinf_ros.engine.decoders.nanodet import nanodet_classes
 from cacheinf_ros.engine.decoders.yolo import yolo_classes
@@ -15,6 +16,7 @@ from cacheinf_ros.graph.decoder_configs import (
     Decoder,
     DenseMap,
     FastestDet,
+    Grids,
     NanoDet,
     SsdBoxes,
     Yolo,
@@ -37,6 +39,8 @@ def class_count(outputs: Outputs, decoder: Decoder, input_size: tuple[int, int])
         return yolo_classes(outputs, decoder, input_size)
     if isinstance(decoder, NanoDet):
         return nanodet_classes(outputs, decoder, input_size)
+    if isinstance(decoder, Grids):
+        return grids_classes(outputs, decoder, input_size)
     if not isinstance(decoder, ClassVector | DenseMap | Centers | FastestDet):
         return None
     output = only_output(outputs, decoder.kind)

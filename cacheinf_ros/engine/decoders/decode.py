@@ -16,6 +16,7 @@ from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
 from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes, shape_of_classes
+from cacheinf_ros.engine.decoders.grids import decode_grids
 from cacheinf_ros.engine.decoders.instances import Instances, label_of
 from cacheinf_ros.engine.decoders.named_outputs import Outputs, listed, output_named
 from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
@@ -35,6 +36,7 @@ from cacheinf_ros.graph.decoder_configs import (
     DenseMap,
     Detector,
     FastestDet,
+    Grids,
     NanoDet,
     Raw,
     SsdBoxes,
@@ -104,6 +106,8 @@ def only_output(outputs: Outputs, kind: str) -> NDArray[Any]:
 def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Instances:
     if isinstance(decoder, Yolo):
         return decode_yolo(outputs, decoder, input_size)
+    if isinstance(decoder, Grids):
+        return decode_grids(outputs, decoder, input_size)
     if isinstance(decoder, Centers):
         centers = decode_centers(
             only_output(outputs, decoder.kind), stride=decoder.stride, score_threshold=decoder.score_threshold

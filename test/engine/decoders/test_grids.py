@@ -1,0 +1,156 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The decoder of heads that are split by grid, compared with one that reads one row after the other."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cacheinf_ros.engine.decoders.grids import decode_grids
+from cacheinf_ros.graph.decoder_configs import Grids
+
+SIZE = (48, 64)
+STRIDES = (16, 32)
+CELLS = {16: (3, 4), 32: (2, 2)}
+
+
+def values_of(seed: int, widths: dict[str, int], anchors: int) -> dict[str, np.ndarray]:
+    """Return outputs ``NAME_STRIDE``, [1, n, width], in any order: scores between 0 and 1, others around 0."""
+    rng = np.random.default_rng(seed)
+    outputs = {}
+    for stride, (rows, columns) in CELLS.items():
+        for name, width in widths.items():
+            shape = (1, rows * columns * anchors, width)
+            values = rng.random(shape) if name in ("scores", "objectness") else rng.normal(size=shape)
+            outputs[f"{name}_{stride}"] = values.astype(np.float32)
+    names = list(outputs)
+    return {names[i]: outputs[names[i]] for i in rng.permutation(len(names))}
+
+
+def plain(outputs: dict[str, np.ndarray], decoder: Grids, anchors: int) -> list[tuple[float, ...]]:
+    """Return (score, class, x, y, width, height, points ...) of all boxes, best first, without suppression."""
+    found = []
+    for stride, (rows, columns) in CELLS.items():
+        for index in range(rows * columns * anchors):
+            row, column = divmod(index // anchors, columns)
+            of_row = {
+                name[: -len(f"_{stride}")]: each[0, index]
+                for name, each in outputs.items()
+                if name.endswith(f"_{stride}")
+            }
+            scores = of_row["scores"].astype(np.float64)
+            if "objectness" in of_row:
+                scores = np.array([sqrt(each * of_row["objectness"][0]) for each in scores])
+            if scores.max() < decoder.score_threshold:
+                continue
+            x, y = column + decoder.cell_center, row + decoder.cell_center
+            first, second, third, fourth = of_row["boxes"].astype(np.float64)
+            if decoder.distances:
+                box = (x - first, y - second, first + third, second + fourth)
+            else:
+                width, height = exp(third), exp(fourth)
+                box = (x + first - width / 2, y + second - height / 2, width, height)
+            points = [
+                each
+                for i in range(decoder.key_points)
+                for each in (x + of_row["points"][2 * i], y + of_row["points"][2 * i + 1])
+            ]
+            found.append((scores.max(), scores.argmax(), *(stride * each for each in (*box, *points))))
+    return sorted(found, key=lambda each: -each[0])
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    anchors=st.integers(1, 3),
+    classes=st.sampled_from([1, 3]),
+    key_points=st.sampled_from([0, 1, 5]),
+    has_objectness=st.booleans(),
+    distances=st.booleans(),
+    cell_center=st.sampled_from([0.0, 0.5]),
+    has_batch=st.booleans(),
+)
+def test_boxes_are_those_of_a_plain_decoder(
+    seed: int,
+    anchors: int,
+    classes: int,
+    key_points: int,
+    has_objectness: bool,
+    distances: bool,
+    cell_center: float,
+    has_batch: bool,
+) -> None:
+    decoder = Grids(
+        strides=STRIDES, distances=distances, key_points=key_points, cell_center=cell_center, iou_threshold=1.0
+    )
+    widths = {"scores": classes, "boxes": 4, "points": 2 * key_points, "objectness": int(has_objectness)}
+    outputs = values_of(seed, {name: width for name, width in widths.items() if width}, anchors)
+    expected = plain(outputs, decoder, anchors)
+    found = decode_grids(outputs if has_batch else {name: each[0] for name, each in outputs.items()}, decoder, SIZE)
+    points = np.zeros((len(found.boxes), 0)) if found.key_points is None else found.key_points[:, :, :2]
+    ours = np.concatenate(
+        [found.scores[:, None], found.classes[:, None], found.boxes, points.reshape(len(found.boxes), -1)], axis=1
+    )
+    assert (found.key_points is None) == (key_points == 0)
+    # boxes without an area, or turned inside out, do not suppress each other, nor do they with a threshold of 1
+    assert np.allclose(ours, np.array(expected).reshape(-1, 6 + 2 * key_points), atol=1e-3)
+
+
+def test_nothing_is_found_where_no_score_is_enough() -> None:
+    outputs = values_of(0, {"scores": 1, "boxes": 4, "points": 10}, 1)
+    found = decode_grids(outputs, Grids(strides=STRIDES, score_threshold=1.0), SIZE)
+    assert found.key_points is not None and found.key_points.shape == (0, 5, 3)
+    assert len(found.boxes) == 0
+
+
+def test_logits_become_probabilities() -> None:
+    outputs = values_of(0, {"scores": 1, "boxes": 4, "points": 10}, 1)
+    logits = {name: np.log(each / (1 - each)) if "scores" in name else each for name, each in outputs.items()}
+    decoder = Grids(strides=STRIDES)
+    found, expected = (
+        decode_grids(logits, decoder.changed(activation="sigmoid"), SIZE),
+        decode_grids(outputs, decoder, SIZE),
+    )
+    assert np.allclose(found.scores, expected.scores, atol=1e-5) and np.allclose(found.boxes, expected.boxes)
+
+
+GRIDS = {
+    "s16": (1, 12, 3),
+    "b16": (1, 12, 4),
+    "p16": (1, 12, 10),
+    "s32": (1, 4, 3),
+    "b32": (1, 4, 4),
+    "p32": (1, 4, 10),
+}
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {},
+        {name: shape for name, shape in GRIDS.items() if name != "p32"},
+        {name: shape for name, shape in GRIDS.items() if "32" not in name},
+        {**GRIDS, "s8": (1, 48, 3), "b8": (1, 48, 4), "p8": (1, 48, 10)},
+        {**GRIDS, "b32": (1, 8, 4)},
+        {**GRIDS, "s16": (1, 12, 4)},  # which are the boxes?
+        {**GRIDS, "s16": (1, 12, 10)},  # which are the key points?
+        {**GRIDS, "t16": (1, 12, 2)},
+        {**GRIDS, "features": (1, 8, 3, 4)},
+        {name: (2, *shape[1:]) for name, shape in GRIDS.items()},
+    ],
+)
+def test_outputs_of_other_networks_are_refused(shapes: dict[str, tuple[int, ...]]) -> None:
+    decoder = Grids(strides=STRIDES)
+    decode_grids({name: np.zeros(shape, np.float32) for name, shape in GRIDS.items()}, decoder, SIZE)
+    with pytest.raises(ValueError, match=r"grids of \[12, 4\] cells: .*key points \[1, n, 10\]"):
+        decode_grids({name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, decoder, SIZE)
+
+
+@pytest.mark.parametrize("fields", [{"strides": ()}, {"strides": (8, 8)}, {"key_points": 2}])
+def test_cards_that_leave_outputs_open_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Grids(**fields)
