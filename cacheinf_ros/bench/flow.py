@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import cv2
@@ -61,7 +62,10 @@ def follow_all(
 
 
 def follow_boxes(answer: SoftBoxes, before: Image, now: Image, size: tuple[int, int]) -> SoftBoxes:
-    """Move each box by the median flow of points in it that track back to their start; without such, it stays."""
+    """Move each box, with its key points, by the median flow of points in it that track back to their start.
+
+    Without such points it stays.
+    """
     if not len(answer.boxes):
         return answer
     scale = np.array([now.shape[1] / size[1], now.shape[0] / size[0]])
@@ -73,11 +77,14 @@ def follow_boxes(answer: SoftBoxes, before: Image, now: Image, size: tuple[int, 
     back = _tracked(now, before, there)
     good = np.linalg.norm((back - flat).reshape(-1, 2), axis=1) < _RETURNS
     shifts = ((there - flat).reshape(points.shape)) / scale
-    boxes = answer.boxes.copy()
-    for box, shift, usable in zip(boxes, shifts, good.reshape(points.shape[:2]), strict=True):
+    boxes, key_points = answer.boxes.copy(), None if answer.key_points is None else answer.key_points.copy()
+    for index, (shift, usable) in enumerate(zip(shifts, good.reshape(points.shape[:2]), strict=True)):
         if usable.any():
-            box[:2] += np.median(shift[usable], axis=0)
-    return SoftBoxes(boxes=boxes, classes=answer.classes, weights=answer.weights)
+            step = np.median(shift[usable], axis=0)
+            boxes[index, :2] += step
+            if key_points is not None:
+                key_points[index, :, :2] += step
+    return replace(answer, boxes=boxes, key_points=key_points)
 
 
 def _tracked(before: Image, now: Image, points: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.decisions import SoftBoxes
 from cacheinf_ros.graph import Model, graph_hash
 
-_FORMAT = 2
-_BOXES = ("boxes", "classes", "weights")
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,8 +56,8 @@ class KeptAnswers:
         described = {}
         for number, (name, answer) in enumerate(answers.items()):
             parts = _parts(answer.decision)
-            described[name] = {"took_ms": answer.took_ms, "kind": _kind(answer.decision), "parts": len(parts)}
-            arrays |= {f"{number}_{part}": value for part, value in enumerate(parts)}
+            described[name] = {"took_ms": answer.took_ms, "kind": _kind(answer.decision), "parts": list(parts)}
+            arrays |= {f"{number}_{part}": value for part, value in parts.items()}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, described=np.array(json.dumps(described)), **arrays)
         self._file(index).write(buffer.getvalue())
@@ -77,10 +76,12 @@ def _kind(decision: Any) -> str:
     return "boxes" if isinstance(decision, SoftBoxes) else "array" if isinstance(decision, np.ndarray) else "arrays"
 
 
-def _parts(decision: Any) -> list[NDArray[Any]]:
+def _parts(decision: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a decision by name; those of lists are called by their numbers."""
     if isinstance(decision, SoftBoxes):
-        return [getattr(decision, name) for name in _BOXES]
-    return [decision] if isinstance(decision, np.ndarray) else list(decision)
+        named = ((each.name, getattr(decision, each.name)) for each in fields(SoftBoxes))
+        return {name: value for name, value in named if value is not None}
+    return {str(i): part for i, part in enumerate([decision] if isinstance(decision, np.ndarray) else decision)}
 
 
 def _parse(content: memoryview) -> dict[str, KeptAnswer]:
@@ -88,11 +89,11 @@ def _parse(content: memoryview) -> dict[str, KeptAnswer]:
         described = json.loads(str(stored["described"]))
         found = {}
         for number, (name, each) in enumerate(described.items()):
-            parts = [stored[f"{number}_{part}"] for part in range(each["parts"])]
-            decision: Any = parts
+            parts = {part: stored[f"{number}_{part}"] for part in each["parts"]}
+            decision: Any = list(parts.values())
             if each["kind"] == "boxes":
-                decision = SoftBoxes(**dict(zip(_BOXES, parts, strict=True)))
+                decision = SoftBoxes(**parts)
             elif each["kind"] == "array":
-                (decision,) = parts
+                (decision,) = parts.values()
             found[name] = KeptAnswer(decision=decision, took_ms=float(each["took_ms"]))
         return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU
 from cacheinf_ros.engine.decisions import SoftBoxes, class_overlaps
@@ -24,22 +23,14 @@ def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | No
             by half, even a box that counts in part only.
     """
     longest = 0
-    missed, runs = _none(), np.zeros(0, np.int64)
+    missed, runs = SoftBoxes.none(), np.zeros(0, np.int64)
     for there, answer in zip(expected, answers, strict=True):
-        now = _chosen(there, there.weights >= _SEEN)
+        now = there.chosen(there.weights >= _SEEN)
         if answer is not None:
-            overlaps = class_overlaps(now, _chosen(answer, answer.weights > 0))
-            now = _chosen(now, overlaps.max(axis=1, initial=0.0) < DEFAULT_IOU)
+            overlaps = class_overlaps(now, answer.chosen(answer.weights > 0))
+            now = now.chosen(overlaps.max(axis=1, initial=0.0) < DEFAULT_IOU)
         same = class_overlaps(now, missed) >= _SAME_IOU
         runs = 1 + np.where(same, runs[None, :], 0).max(axis=1, initial=0)
         missed = now
         longest = max(longest, int(runs.max(initial=0)))
     return longest
-
-
-def _none() -> SoftBoxes:
-    return SoftBoxes(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0, np.float32))
-
-
-def _chosen(found: SoftBoxes, which: NDArray[np.bool_]) -> SoftBoxes:
-    return SoftBoxes(boxes=found.boxes[which], classes=found.classes[which], weights=found.weights[which])

@@ -155,10 +155,7 @@ def _node_answers(densely: DenseAnswers, source: Source, played: Played, image: 
 
 def _seen(decision: Any) -> Any:
     """Remove boxes below the score threshold, because nodes do not publish them."""
-    if not isinstance(decision, SoftBoxes):
-        return decision
-    seen = decision.weights >= _SEEN
-    return SoftBoxes(boxes=decision.boxes[seen], classes=decision.classes[seen], weights=decision.weights[seen])
+    return decision.chosen(decision.weights >= _SEEN) if isinstance(decision, SoftBoxes) else decision
 
 
 def _frames(source: Source, wanted: Collection[int]) -> Iterator[Frame]:

@@ -12,7 +12,7 @@ from strategies import shifted, textured
 
 from cacheinf_ros.bench.alternatives import SKIPPED, DenseRun
 from cacheinf_ros.bench.flow import can_follow, follow_all
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.graph import ModelCard

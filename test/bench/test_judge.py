@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.missed import longest_miss
 from cacheinf_ros.bench.truth_score import TruthClasses, TruthScore
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import ModelCard

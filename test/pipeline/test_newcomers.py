@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import pytest
 
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder

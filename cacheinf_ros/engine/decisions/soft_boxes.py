@@ -1,0 +1,90 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Boxes that count in part, with the key points and masks of their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
+from cacheinf_ros.engine.decoders import Box
+
+MASK_SIZE = 28
+"""The rows and columns of an object's mask: as many as Mask R-CNN predicts (arXiv 1703.06870)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SoftBoxes:
+    """Boxes that count in part.
+
+    Attributes:
+        boxes: float32 [n, 4], (x, y, width, height) in pixels of the frame.
+        classes: int64 [n].
+        weights: float32 [n], 0 to 1: how much each counts.
+        key_points: float32 [n, points, 3], (x, y, score) in pixels of the frame; None: the model gives none.
+        masks: bool [n, MASK_SIZE, MASK_SIZE], which parts of its box are the object; None: the model gives none.
+    """
+
+    boxes: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    weights: NDArray[np.float32]
+    key_points: NDArray[np.float32] | None = None
+    masks: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def none(cls) -> SoftBoxes:
+        """Return no boxes."""
+        return cls(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0, np.float32))
+
+    def chosen(self, which: NDArray[np.bool_]) -> SoftBoxes:
+        """Return some of the boxes; ``which``: bool [n]."""
+        return SoftBoxes(
+            boxes=self.boxes[which],
+            classes=self.classes[which],
+            weights=self.weights[which],
+            key_points=None if self.key_points is None else self.key_points[which],
+            masks=None if self.masks is None else self.masks[which],
+        )
+
+
+def class_overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
+    """Compute the intersection over union of boxes, float64 [n, m]; 0 between different classes."""
+    overlaps = box_iou(first.boxes, second.boxes)
+    overlaps[first.classes[:, None] != second.classes[None, :]] = 0.0
+    return overlaps
+
+
+def matched(answer: SoftBoxes, consensus: SoftBoxes) -> list[tuple[int, int]]:
+    """Pair the boxes of the same object by index, each in at most one pair; those that count most choose first."""
+    overlaps, pairs = class_overlaps(answer, consensus), []
+    if not overlaps.size:
+        return []
+    for i in np.argsort(-answer.weights, kind="stable"):
+        j = int(overlaps[i].argmax())
+        if overlaps[i, j] >= DEFAULT_IOU:
+            pairs.append((int(i), j))
+            overlaps[:, j] = -1.0
+    return pairs
+
+
+def key_points_of(boxes: Sequence[Box], count: int) -> NDArray[np.float32]:
+    """Return float32 [n, count, 3], (x, y, score); a box without key points has some with the score 0."""
+    points = np.zeros((len(boxes), count, 3), np.float32)
+    for index, box in enumerate(boxes):
+        if len(box.key_points) == count:
+            points[index] = box.key_points
+    return points
+
+
+def masks_of(boxes: Sequence[Box]) -> NDArray[np.bool_]:
+    """Draw the outlines of each box's object into its box, bool [n, MASK_SIZE, MASK_SIZE]."""
+    masks = np.zeros((len(boxes), MASK_SIZE, MASK_SIZE), np.uint8)
+    for mask, box in zip(masks, boxes, strict=True):
+        scale = MASK_SIZE / np.maximum([box.width, box.height], 1e-6)
+        polygons = [(np.array(outline) - (box.x, box.y)) * scale for outline in box.outlines]
+        cv2.fillPoly(mask, [np.floor(polygon).astype(np.int32) for polygon in polygons], 1)
+    return masks.astype(np.bool_)
