@@ -53,11 +53,13 @@
   }
 
   function drawBoxes(boxes, scale) {
-    for (const [x, y, width, height, label] of boxes) {
+    for (const [x, y, width, height, label, points] of boxes) {
       pen.strokeStyle = colour(label);
       pen.lineWidth = 2;
       pen.strokeRect(x * scale, y * scale, width * scale, height * scale);
       write(run.labels[label] ?? String(label), x * scale + 1, Math.max(13, y * scale - 4), colour(label));
+      pen.fillStyle = "#fff";
+      for (const [left, top] of points) pen.fillRect(left * scale - 2, top * scale - 2, 4, 4);
     }
   }
 

@@ -80,13 +80,18 @@ def _answers(run: StreamRun, name: str, shown: Sequence[int]) -> list[Any]:
 
 def _answer(decision: Any, labels: Sequence[str]) -> Any:
     if isinstance(decision, SoftBoxes):
-        boxes = zip(decision.boxes, decision.classes, decision.weights, strict=True)
-        return [[*(round(float(value), 1) for value in box), int(c)] for box, c, weight in boxes if weight >= _SEEN]
+        found = decision.chosen(decision.weights >= _SEEN)
+        boxes = zip(found.boxes, found.classes.tolist(), found.points_seen(), strict=True)
+        return [[*_short(box), class_id, _short(points)] for box, class_id, points in boxes]
     if not isinstance(decision, np.ndarray) or not np.issubdtype(decision.dtype, np.integer):
         return None
     if decision.size == 1:
         return class_name(int(decision.flat[0]), labels)
     return _class_map(decision)
+
+
+def _short(values: NDArray[np.float32]) -> list[Any]:
+    return np.asarray(values.astype(np.float64).round(1)).tolist()
 
 
 def _class_map(classes: NDArray[Any]) -> str:

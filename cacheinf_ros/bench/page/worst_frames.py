@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import Still, as_jpeg
-from cacheinf_ros.engine.decisions import SEEN_POINT, SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes
 
 Image = NDArray[np.uint8]
 _MOST = 4  # frames that are shown
@@ -90,10 +90,8 @@ def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[s
         cv2.rectangle(drawn, (x, y), (x + width, y + height), colour, 2 if weight >= _SEEN else 1)
         if weight >= _SEEN:
             _write(drawn, class_name(int(class_id), labels), (x, max(12, y - 4)), colour)
-    if found.key_points is not None:
-        shown = (found.key_points[:, :, 2] >= SEEN_POINT) & (found.weights >= _SEEN)[:, None]
-        for point in found.key_points[shown]:
-            cv2.circle(drawn, (round(float(point[0] * scale)), round(float(point[1] * scale))), 2, (255, 255, 255), -1)
+    for x, y in np.concatenate([*found.chosen(found.weights >= _SEEN).points_seen(), np.zeros((0, 2))]) * scale:
+        cv2.circle(drawn, (round(x), round(y)), 2, (255, 255, 255), -1)
 
 
 def class_name(class_id: int, labels: Sequence[str]) -> str:

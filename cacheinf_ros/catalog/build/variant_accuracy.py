@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
-from cacheinf_ros.engine.decisions import judged_as
+from cacheinf_ros.engine.decisions import BoxDecisions, Score, SoftBoxes, judged_as
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Detector
@@ -29,6 +31,8 @@ class Measure(Enum):
     TOP_1 = "top-1 against the truth"
     """The share of frames whose best class is the right one."""
     AGREEMENT_F1 = "F1 against the original's detections"
+    AGREEMENT_PARTS = "F1 against the original's detections, with their masks or key points"
+    """The soft F1 of mode bounded, for models that give masks or key points."""
     AGREEMENT = "agreement with the original"
     """The share of frames, or of a class map's pixels, with the original's class; the mean over several attributes."""
 
@@ -54,8 +58,14 @@ class Judge:
         found = [outputs_of(model.module, image) for image in self._inputs]
         self._names = tuple(name for name, _ in model.graph.outputs)
         self._is_detector = isinstance(model.card.decoder, Detector)
+        self._parts: BoxDecisions | None = None
         if self._is_detector:
             is_known = all(sample.truth is not None for sample in samples)
+            task = BoxDecisions(model.card)
+            if task.judges_parts and not is_known:
+                self.measure, self._parts = Measure.AGREEMENT_PARTS, task
+                self._objects = [self._read(values, size) for values, size in zip(found, self._sizes, strict=True)]
+                return
             self.measure = Measure.F1 if is_known else Measure.AGREEMENT_F1
             self._boxes = [
                 Detections.of_truth(sample.truth) if is_known and sample.truth else self._detections(values, size)
@@ -82,6 +92,10 @@ class Judge:
         return self._judged([[torch.from_numpy(value.copy()) for value in values] for values in answers])
 
     def _judged(self, found: Sequence[Sequence[torch.Tensor]]) -> float:
+        if self._parts is not None:
+            objects = zip(found, self._sizes, self._objects, strict=True)
+            parts = (self._parts.score(self._read(values, size), right, None) for values, size, right in objects)
+            return min(sum(parts, Score()).whole, 1.0)  # sums of shares are rounded
         if self._is_detector:
             triples = zip(found, self._sizes, self._boxes, strict=True)
             scores = (score_frame(self._detections(values, size), boxes) for values, size, boxes in triples)
@@ -90,8 +104,14 @@ class Judge:
         return float(np.mean([float((self._decisions(values) == right).float().mean()) for values, right in pairs]))
 
     def _detections(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> Detections:
-        outputs = {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
-        return Detections.of_boxes(decode(outputs, self._card, size).boxes)
+        return Detections.of_boxes(decode(self._outputs(values), self._card, size).boxes)
+
+    def _read(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> SoftBoxes:
+        assert self._parts is not None
+        return self._parts.read(self._outputs(values), size)
+
+    def _outputs(self, values: Sequence[torch.Tensor]) -> dict[str, NDArray[Any]]:
+        return {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
 
     def _decisions(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the best class, int64, of each vector [1, classes] or of each pixel of [1, classes, h, w]."""
@@ -101,7 +121,7 @@ class Judge:
         """Refuse outputs of which it is not known that they are scores of classes: nobody may compare their largest."""
         if isinstance(self._card.decoder, Attributes):
             return
-        judged = judged_as(self._card, {n: value.numpy() for n, value in zip(self._names, values, strict=True)})
+        judged = judged_as(self._card, self._outputs(values))
         has_scores = values[0].ndim in (2, 4) and values[0].shape[1] > 1
         is_said = self._card.decoder is not None or bool(self._card.labels)
         if not judged.are_classes or not has_scores or not (is_said or values[0].is_floating_point()):

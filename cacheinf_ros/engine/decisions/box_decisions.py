@@ -47,6 +47,11 @@ class BoxDecisions:
         self._card = card
         self._selection = replace(selection, score_threshold=self.lowest)
 
+    @property
+    def judges_parts(self) -> bool:
+        """Whether objects have more than boxes: masks or key points."""
+        return self._has_masks or self._key_points > 0
+
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> SoftBoxes:
         """Implement :meth:`Task.read`."""
         return self.of_boxes(self.decoded(outputs, image_size, motion).boxes)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions.soft_boxes import SoftBoxes, class_overlaps
+from cacheinf_ros.engine.decisions.soft_boxes import SEEN_POINT, SoftBoxes, class_overlaps
 
 COCO_SIGMAS = (
     0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072, 0.062, 0.062, 0.107, 0.107, 0.087, 0.087, 0.089,
@@ -22,8 +22,6 @@ COCO_SIGMAS = (
 elbows, wrists, hips, knees and ankles (COCO's evaluation of key points)."""
 OTHER_SIGMA = 0.05
 """The same for networks with other key points."""
-SEEN_POINT = 0.5
-"""The score from which a key point is taken to be seen."""
 RIGHT_LIKENESS = 0.5
 """The least intersection over union of masks, and similarity of key points, of a part that is right."""
 STILL_LIKENESS = 0.8

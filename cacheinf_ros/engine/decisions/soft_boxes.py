@@ -16,6 +16,9 @@ from cacheinf_ros.engine.decoders import Box
 MASK_SIZE = 28
 """The rows and columns of an object's mask: as many as Mask R-CNN predicts (arXiv 1703.06870)."""
 
+SEEN_POINT = 0.5
+"""The score from which a key point is taken to be seen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SoftBoxes:
@@ -49,6 +52,12 @@ class SoftBoxes:
             key_points=None if self.key_points is None else self.key_points[which],
             masks=None if self.masks is None else self.masks[which],
         )
+
+    def points_seen(self) -> list[NDArray[np.float32]]:
+        """Return for each box the places of its key points that are seen, float32 [seen, 2]."""
+        if self.key_points is None:
+            return [np.zeros((0, 2), np.float32)] * len(self.boxes)
+        return [points[points[:, 2] >= SEEN_POINT, :2] for points in self.key_points]
 
 
 def class_overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
