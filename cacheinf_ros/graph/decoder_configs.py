@@ -116,8 +116,7 @@ class NanoDet(Config):
 class Grids(Config):
     """Outputs of each grid of cells: boxes [1, n, 4], scores [1, n, classes] and key points [1, n, 2 * key points].
 
-    n is the number of cells times that of boxes in each. Where there are two outputs with scores, of which one is
-    [1, n, 1], their geometric mean counts. The defaults are those of the face detector YuNet.
+    n is the number of cells times that of boxes in each. The defaults are those of the face detector YuNet.
     """
 
     kind: Literal["grids"] = "grids"
@@ -128,6 +127,9 @@ class Grids(Config):
         "offset of its centre and the logarithms of its width and height; in cells",
     )
     cell_center: float = parameter(0.0, "where in its cell a box's point is, in cells")
+    objectness: bool = parameter(
+        True, "whether a second output of scores, [1, n, 1], is for any object: the geometric mean of both counts"
+    )
     key_points: int = parameter(5, "key points of each box", low=0, high=1000)
     activation: Literal["none", "sigmoid"] = parameter("none", "what makes the scores probabilities")
     score_threshold: float = parameter(0.6, "boxes below this score are dropped", low=0, high=1)

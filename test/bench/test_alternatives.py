@@ -59,7 +59,7 @@ def test_boxes_stay_where_nothing_is_found_again() -> None:
     blank = [np.zeros((240, 320, 3), np.uint8), textured(5, 240, 320, blur=1.0)]
     answers, _ = follow_all(BOXES, blank, [box(100, 100)] * 2, [0, 0])
     np.testing.assert_allclose(answers[1].boxes, [[100, 100, 60, 40]], atol=20)
-    nothing = SoftBoxes(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0))
+    nothing = SoftBoxes.none()
     assert not len(follow_all(BOXES, MOVING[:2], [nothing] * 2, [0, 0])[0][1].boxes)
 
 

@@ -8,6 +8,7 @@ in v11, the distribution focal loss's softmax, anchors, strides), but narrow ran
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -246,7 +247,9 @@ def lively(module: nn.Module, seed: int = 0) -> nn.Module:
     return module.eval()
 
 
-def exported(module: nn.Module, path: Path, size: tuple[int, int], **metadata: str) -> Path:
+def exported(
+    module: nn.Module, path: Path, size: tuple[int, int], output_names: Sequence[str] = (), **metadata: str
+) -> Path:
     """Write the module's ONNX file, as ultralytics and others do."""
     image = torch.zeros(1, 3, *size)
     outputs = module(image)
@@ -255,7 +258,7 @@ def exported(module: nn.Module, path: Path, size: tuple[int, int], **metadata: s
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module, (image,), path, dynamo=False, opset_version=12, input_names=["images"],
-            output_names=[f"output{i}" for i in range(count)],
+            output_names=list(output_names) or [f"output{i}" for i in range(count)],
         )  # fmt: skip
     if metadata:
         model = onnx.load(path)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions.object_parts import LINK_IOU
-from cacheinf_ros.engine.decisions.soft_boxes import MASK_SIZE, SoftBoxes, class_overlaps
+from cacheinf_ros.engine.decisions.soft_boxes import LINK_IOU, MASK_SIZE, SoftBoxes, class_overlaps, packed_masks
+
+_LEAST_WEIGHT = 0.05  # of a box or key point in the line through those of an object
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class _Track:
     boxes: list[NDArray[np.float32]] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
     key_points: list[NDArray[np.float32]] = field(default_factory=list)
-    masks: list[NDArray[np.bool_]] = field(default_factory=list)
+    masks: list[NDArray[np.uint8]] = field(default_factory=list)
 
 
 def consensus_of_boxes(window: Sequence[SoftBoxes], index: int) -> SoftBoxes:
@@ -100,21 +101,25 @@ def _place_at(track: _Track, time: int) -> tuple[NDArray[np.float32], NDArray[np
     if len(np.unique(times)) < 3:
         nearest = int(np.abs(times - time).argmin())
         return boxes[nearest].astype(np.float32), points[nearest].astype(np.float32)
+    of_boxes = np.square(np.maximum(track.weights, _LEAST_WEIGHT))[:, None]
+    of_points = np.square(np.maximum(points[:, :, 2], _LEAST_WEIGHT))  # where a point is not seen its place is a guess
     values = np.concatenate([boxes, points[:, :, :2].reshape(len(boxes), -1)], axis=1)
-    place = line_at_zero(times - time, values, np.square(np.maximum(track.weights, 0.05)))
+    weights = of_boxes * np.concatenate([np.ones(boxes.shape), of_points.repeat(2, axis=1)], axis=1)
+    place = line_at_zero(times - time, values, weights)
     box = np.concatenate([place[:2], np.maximum(place[2:4], 1.0)])
     scores = np.median(points[:, :, 2:], axis=0)
     return box.astype(np.float32), np.concatenate([place[4:].reshape(-1, 2), scores], axis=1).astype(np.float32)
 
 
-def _masks(tracks: Sequence[_Track]) -> NDArray[np.bool_]:
-    """Return what at least half of each object's masks cover, bool [n, MASK_SIZE, MASK_SIZE]."""
+def _masks(tracks: Sequence[_Track]) -> NDArray[np.uint8]:
+    """Return what at least half of each object's masks cover, as in :class:`SoftBoxes`."""
     masks = np.zeros((len(tracks), MASK_SIZE, MASK_SIZE), np.bool_)
     for mask, track in zip(masks, tracks, strict=True):
         given = [each for each in track.masks if each.any()]  # a frame may give none
         if given:
-            mask[:] = 2 * np.sum(given, axis=0) >= len(given)
-    return masks
+            covered = np.unpackbits(np.array(given), axis=1).sum(axis=0, dtype=np.int64)
+            mask[:] = (2 * covered >= len(given)).reshape(mask.shape)
+    return packed_masks(masks)
 
 
 def line_at_zero(
@@ -123,9 +128,13 @@ def line_at_zero(
     """Return where least-squares lines through values [n, m] at these times are at time 0, float64 [m].
 
     Written out, since ``np.polyfit`` takes ten times as long for so few numbers.
+
+    Args:
+        weights: float64 [n, m]: how much each squared error counts.
     """
-    moments = [weights @ times**power for power in range(3)]
-    sums = [(weights * times**power) @ values for power in range(2)]
+    at = times[:, None]
+    moments = [(weights * at**power).sum(axis=0) for power in range(3)]
+    sums = [(weights * at**power * values).sum(axis=0) for power in range(2)]
     return np.asarray(
         (moments[2] * sums[0] - moments[1] * sums[1]) / (moments[0] * moments[2] - moments[1] ** 2), np.float64
     )

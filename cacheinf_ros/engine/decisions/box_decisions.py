@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.accuracy import Detections, box_iou
 from cacheinf_ros.engine.decisions.box_consensus import consensus_of_boxes
-from cacheinf_ros.engine.decisions.object_parts import parts_moving, parts_right, parts_seen
+from cacheinf_ros.engine.decisions.object_parts import parts_of_objects, parts_of_pairs
 from cacheinf_ros.engine.decisions.score import Score
-from cacheinf_ros.engine.decisions.soft_boxes import SoftBoxes, key_points_of, masks_of, matched
+from cacheinf_ros.engine.decisions.soft_boxes import SOFT, SoftBoxes, key_points_of, masks_of, matched_boxes
 from cacheinf_ros.engine.decisions.task import Outputs
 from cacheinf_ros.engine.decoders import Box, Decoded, Selection, decode
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Detector
+from cacheinf_ros.graph.decoder_configs import Detector, Grids, Yolo
 
-SOFT = 0.1
-"""Half of the range of scores around the threshold in which a box counts in part: scores wobble with sensor noise."""
 _ALL = Selection()
 
 
@@ -42,8 +40,8 @@ class BoxDecisions:
         assert isinstance(decoder, Detector)
         self.threshold = decoder.score_threshold if selection.score_threshold is None else selection.score_threshold
         self.lowest = max(self.threshold - SOFT, 1e-3)
-        self._key_points = int(getattr(decoder, "key_points", 0))
-        self._has_masks = bool(getattr(decoder, "masks", ""))
+        self._key_points = decoder.key_points if isinstance(decoder, Grids | Yolo) else 0
+        self._has_masks = isinstance(decoder, Yolo) and decoder.masks != ""
         self._card = card
         self._selection = replace(selection, score_threshold=self.lowest)
 
@@ -89,30 +87,27 @@ class BoxDecisions:
 
         Where the model gives masks or key points, a matched box counts by the share of its parts that are right.
         """
-        pairs = matched(answer, consensus)
-        shared = np.array([min(answer.weights[i], consensus.weights[j]) for i, j in pairs], np.float32)
-        of_pairs = np.array([j for _, j in pairs], np.int64)
-        seen = parts_seen(consensus)
-        right = parts_right(answer, consensus, pairs) & seen[of_pairs]
-        shares = shared / seen[of_pairs].sum(axis=1)
-        all_right = 2 * float(shares @ right.sum(axis=1))
+        pairs = matched_boxes(answer, consensus)
+        shared = np.array([min(answer.weights[i], consensus.weights[j]) for i, j in pairs], np.float64)
+        objects = parts_of_objects(consensus, before)
+        parts = parts_of_pairs(answer, consensus, pairs, objects)
+        right = 2 * float(shared @ parts.right_share)
         total = float(answer.weights.sum() + consensus.weights.sum())
         if before is None:
-            return Score(right=all_right, total=total)
-        parts = parts_moving(consensus, before) & seen
-        moving = (parts.sum(axis=1) / seen.sum(axis=1)).astype(np.float32)
+            return Score(right=right, total=total)
+        moving = objects.moving_share
         near = _near(answer, consensus, moving)
-        for i, j in pairs:
-            near[i] = moving[j]
+        for (i, j), share in zip(pairs, parts.moving_share, strict=True):
+            near[i] = moving[j] = share
         return Score(
-            right=all_right,
+            right=right,
             total=total,
-            moving_right=2 * float(shares @ (right & parts[of_pairs]).sum(axis=1)),
+            moving_right=2 * float(shared @ parts.moving_right_share),
             moving_total=float(answer.weights @ near + consensus.weights @ moving),
         )
 
 
-def _near(answer: SoftBoxes, consensus: SoftBoxes, moving: NDArray[np.float32]) -> NDArray[np.float32]:
+def _near(answer: SoftBoxes, consensus: SoftBoxes, moving: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each box of an answer how much of an object that it touches moves, 0 to 1, the most of several."""
     touches = box_iou(answer.boxes, consensus.boxes) > 0
-    return np.asarray((touches * moving).max(axis=1, initial=0.0), np.float32)
+    return np.asarray((touches * moving).max(axis=1, initial=0.0), np.float64)

@@ -13,7 +13,8 @@ class Score(Counts):
     """Counts of decisions over any number of frames.
 
     Attributes:
-        right, total: decisions that are right, and all of them: pixels, classes or (twice) boxes.
+        right, total: decisions that are right, and all of them: pixels, classes or (twice) boxes. A box with a mask or
+            key points is right in part.
         moving_right, moving_total: the same counts where the consensus moves.
     """
 

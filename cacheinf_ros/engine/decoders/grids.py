@@ -25,11 +25,11 @@ _BOX_VALUES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Grid:
+class _GridOutputs:
     """The outputs of one grid, with a row for each box: cell by cell, and within a cell anchor by anchor.
 
     Attributes:
-        scores: [n, classes], one output or two.
+        scores: [n, classes]; with objectness also [n, 1], in any order.
         boxes: [n, 4].
         points: [n, 2 * key points], or None.
         stride: pixels of the model's input per cell.
@@ -55,7 +55,7 @@ def decode_grids(outputs: Outputs, decoder: Grids, input_size: Size) -> Instance
     Raises:
         ValueError: the shapes do not fit the grids, or leave open which output is which.
     """
-    read = [_read(grid, decoder, input_size) for grid in _grids(outputs, decoder, input_size)]
+    read = [_read(grid, decoder, input_size) for grid in _by_grid(outputs, decoder, input_size)]
     boxes, scores, classes, points = (np.concatenate(parts) for parts in zip(*read, strict=True))
     kept = surviving(
         (boxes, scores, classes), score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold
@@ -70,10 +70,10 @@ def decode_grids(outputs: Outputs, decoder: Grids, input_size: Size) -> Instance
 
 def grids_classes(outputs: Outputs, decoder: Grids, input_size: Size) -> int:
     """Return the number of classes that the outputs have scores for; raises as :func:`decode_grids`."""
-    return max(int(scores.shape[1]) for scores in _grids(outputs, decoder, input_size)[0].scores)
+    return max(int(scores.shape[1]) for scores in _by_grid(outputs, decoder, input_size)[0].scores)
 
 
-def _read(grid: _Grid, decoder: Grids, input_size: Size) -> tuple[NDArray[Any], ...]:
+def _read(grid: _GridOutputs, decoder: Grids, input_size: Size) -> tuple[NDArray[Any], ...]:
     """Return boxes, scores, classes and key points of the rows whose best class reaches the threshold."""
     best, classes = best_class(_scores(grid, decoder))
     chosen = np.flatnonzero(best >= decoder.score_threshold)
@@ -92,7 +92,7 @@ def _read(grid: _Grid, decoder: Grids, input_size: Size) -> tuple[NDArray[Any], 
     return boxes.astype(np.float32), best[chosen], classes[chosen], points
 
 
-def _scores(grid: _Grid, decoder: Grids) -> NDArray[np.float32]:
+def _scores(grid: _GridOutputs, decoder: Grids) -> NDArray[np.float32]:
     """Return the scores of classes, [n, classes]; of two outputs, the geometric mean."""
     given = [each.astype(np.float32) for each in grid.scores]
     scores = [sigmoid(each) if decoder.activation == "sigmoid" else each for each in given]
@@ -102,7 +102,7 @@ def _scores(grid: _Grid, decoder: Grids) -> NDArray[np.float32]:
     return np.sqrt(first * second)
 
 
-def _grids(outputs: Outputs, decoder: Grids, input_size: Size) -> list[_Grid]:
+def _by_grid(outputs: Outputs, decoder: Grids, input_size: Size) -> list[_GridOutputs]:
     counts = [int(np.prod(grid_size(stride, input_size))) for stride in decoder.strides]
     rows = [output[0] if output.ndim == 3 and output.shape[0] == 1 else output for output in outputs.values()]
     lengths = {len(each) for each in rows if each.ndim == 2}
@@ -110,27 +110,34 @@ def _grids(outputs: Outputs, decoder: Grids, input_size: Size) -> list[_Grid]:
     fits = all(each.ndim == 2 for each in rows) and lengths == {anchors * count for count in counts} != {0}
     of_grids = [[each for each in rows if len(each) == anchors * count] for count in counts] if fits else []
     grids = [
-        _grid(of_grid, decoder, stride, anchors) for of_grid, stride in zip(of_grids, decoder.strides, strict=False)
+        _told_apart(of_grid, decoder, stride, anchors)
+        for of_grid, stride in zip(of_grids, decoder.strides, strict=False)
     ]
     found = [grid for grid in grids if grid is not None]
     if len(found) == len(counts):
         return found
+    if len(set(counts)) < len(counts):
+        raise ValueError(
+            f"an input of {input_size} has grids of {counts} cells: those of equal size are not told apart"
+        )
     points = f", key points [1, n, {2 * decoder.key_points}]" if decoder.key_points else ""
+    objectness = " and [1, n, 1]" if decoder.objectness else ""
     raise ValueError(
         f"an input of {input_size} has grids of {counts} cells: each has, with n a multiple of its cells, boxes "
-        f"[1, n, {_BOX_VALUES}]{points} and scores [1, n, classes], or two of which one is [1, n, 1]; "
-        f"not {listed(outputs)}"
+        f"[1, n, {_BOX_VALUES}]{points} and scores [1, n, classes]{objectness}, not {listed(outputs)}"
     )
 
 
-def _grid(rows: list[NDArray[Any]], decoder: Grids, stride: int, anchors: int) -> _Grid | None:
+def _told_apart(rows: list[NDArray[Any]], decoder: Grids, stride: int, anchors: int) -> _GridOutputs | None:
     """Tell scores, boxes and key points of one grid by their widths; None where that is not possible."""
-    of_points = 2 * decoder.key_points
+    width = 2 * decoder.key_points
     boxes = [each for each in rows if each.shape[1] == _BOX_VALUES]
-    points = [each for each in rows if each.shape[1] == of_points]
-    scores = [each for each in rows if each.shape[1] not in (_BOX_VALUES, of_points)]
-    widths = sorted(each.shape[1] for each in scores)
-    is_clear = len(boxes) == 1 and len(points) == (of_points > 0)
-    if not is_clear or not 1 <= len(scores) <= 2 or (len(scores) == 2 and widths[0] != 1):
+    points = [each for each in rows if each.shape[1] == width]
+    scores = [each for each in rows if each.shape[1] not in (_BOX_VALUES, width)]
+    if len(boxes) != 1 or len(points) != (width > 0) or len(scores) != 1 + decoder.objectness:
         return None
-    return _Grid(scores=scores, boxes=boxes[0], points=points[0] if points else None, stride=stride, anchors=anchors)
+    if decoder.objectness and 1 not in (scores[0].shape[1], scores[1].shape[1]):
+        return None
+    return _GridOutputs(
+        scores=scores, boxes=boxes[0], points=points[0] if points else None, stride=stride, anchors=anchors
+    )

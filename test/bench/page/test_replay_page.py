@@ -81,7 +81,7 @@ def test_verdict_and_table_are_about_the_same_frames() -> None:
 
 def test_where_nothing_is_found_nothing_is_said_of_a_promise() -> None:
     meter = LossMeter(BoxDecisions(small_scenenet().card), 0.2)
-    none = SoftBoxes(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0, np.float32))
+    none = SoftBoxes.none()
     for _ in range(64):
         meter.add(none, {"nodes": none})
     verdict = page(replace(replayed(64, asked=0.2), losses=meter)).verdict

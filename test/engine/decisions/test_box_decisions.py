@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decisions.box_consensus import line_at_zero
-from cacheinf_ros.engine.decisions.box_decisions import SOFT, BoxDecisions
-from cacheinf_ros.engine.decisions.soft_boxes import SoftBoxes
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
+from cacheinf_ros.engine.decisions.soft_boxes import SOFT, SoftBoxes
 from cacheinf_ros.engine.decoders import Selection, decode
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes, FastestDet
@@ -55,7 +55,7 @@ def test_boxes_are_read_as_the_user_selects_them() -> None:
 )
 def test_the_line_is_that_of_polyfit(points: list[tuple[int, float, float]]) -> None:
     times, values, weights = (np.array(column, np.float64) for column in zip(*points, strict=True))
-    ours = line_at_zero(times, values[:, None], np.square(weights))
+    ours = line_at_zero(times, values[:, None], np.square(weights)[:, None])
     assert ours[0] == pytest.approx(np.polyfit(times, values, 1, w=weights)[1], abs=1e-6)
 
 
