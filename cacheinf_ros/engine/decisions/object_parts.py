@@ -82,9 +82,8 @@ def parts_of_objects(consensus: SoftBoxes, before: SoftBoxes | None) -> Parts:
     then, most = overlaps.argmax(axis=1), overlaps.max(axis=1)
     likeness = _likeness(consensus, np.arange(len(then)), before, then)
     likeness[:, 0] = most
-    is_new = (most < LINK_IOU)[:, None]
-    moving = (likeness < STILL_LIKENESS) | is_new
-    return Parts(seen=seen | (_seen(before)[then] & moving & ~is_new), right=all_right, moving=moving)
+    moving = (likeness < STILL_LIKENESS) | (most < LINK_IOU)[:, None]
+    return Parts(seen=seen | _seen(before)[then], right=all_right, moving=moving)
 
 
 def parts_of_pairs(answer: SoftBoxes, consensus: SoftBoxes, pairs: Pairs, objects: Parts) -> Parts:

@@ -96,6 +96,8 @@ def test_key_points_that_nobody_sees_do_not_count() -> None:
     answer = person((20, 20), (40, 20), (20, 60), (0, 0), scores=(1, 1, 1, 0.3))
     score = POSES.score(answer, agreed, agreed)
     assert (score.right, score.moving_total) == (pytest.approx(2.0), 0.0)
+    wrong = person((20, 20), (40, 20), (60, 60), (0, 0), scores=(1, 1, 1, 0.3))
+    assert POSES.score(wrong, agreed, agreed).right == pytest.approx(2 * 3 / 4)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +111,21 @@ def test_a_key_point_that_only_one_sees_is_wrong(ours: float, theirs: float, rig
 
 def test_a_hand_that_is_hidden_has_moved() -> None:
     before, now = person(*PLACES), person(*PLACES, scores=(1, 1, 1, 0.1))
-    held, fresh = POSES.score(before, now, before), POSES.score(now, now, before)
+    guessed = person(*PLACES[:3], (0, 0), scores=(1, 1, 1, 0.1))
+    held, fresh = POSES.score(before, now, before), POSES.score(guessed, now, before)
     assert (held.moving_right, held.moving_total) == (0.0, pytest.approx(2 / 5))
     assert (fresh.moving_right, fresh.moving_total) == (pytest.approx(2 / 5), pytest.approx(2 / 5))
     assert POSES.score(SoftBoxes.none(), now, before).moving_total == pytest.approx(1 / 5)
     shown = POSES.score(now, before, now)  # and the other way round
     assert (shown.moving_right, shown.moving_total) == (0.0, pytest.approx(2 / 5))
+
+
+def test_a_pair_moves_by_the_parts_that_either_sees() -> None:
+    scores = (1.0, 1.0, 1.0, 0.3)
+    before, now = (person(*PLACES[:2], (20, y), PLACES[3], scores=scores) for y in (60, 30))
+    answer = person(*PLACES[:2], (20, 30), PLACES[3], scores=(1, 1, 1, 0.7))
+    score = POSES.score(answer, now, before)
+    assert (score.moving_right, score.moving_total) == (pytest.approx(2 / 5), pytest.approx(2 / 5))
 
 
 def test_an_answer_without_key_points_has_only_its_box_right() -> None:
@@ -181,6 +192,8 @@ def test_the_mask_is_what_at_least_half_cover() -> None:
     np.testing.assert_array_equal(MASKS.consensus([near, bare, bare], 2).masks, near.masks)  # of those that there are
     assert MASKS.score(bare, near, None).right == pytest.approx(1.0)
     assert MASKS.score(bare, bare, None).right == pytest.approx(2.0)
+    gone = MASKS.score(bare, bare, near)
+    assert (gone.moving_right, gone.moving_total) == (pytest.approx(1.0), pytest.approx(1.0))
 
 
 def test_objects_of_different_networks_are_not_compared() -> None:
