@@ -47,6 +47,9 @@ def test_no_size_is_the_models_own(tmp_path: Path) -> None:
         ("input_size: [640]", "input_size = .*: give height and width"),
         ("input_size: 64 by 96", "size '64 by 96': expected HEIGHTxWIDTH"),
         ("input_size: 64x9999", "input_size.1 = 9999: input should be less"),
+        ("decoder: {kind: grids, strides: []}", "give one stride for each grid, each another"),
+        ("decoder: {kind: grids, strides: [8, 8]}", "give one stride for each grid, each another"),
+        ("decoder: {kind: grids, key_points: 2}", "as many values as a box"),
     ],
 )
 def test_what_is_unusable_is_said_plainly(tmp_path: Path, text: str, message: str) -> None:
