@@ -8,10 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU
-from cacheinf_ros.engine.decisions import SoftBoxes, class_overlaps
-
-_SEEN = 0.5  # weight of a box whose score is at the threshold
-_SAME_IOU = 0.4  # least overlap of an object's boxes in neighbouring frames
+from cacheinf_ros.engine.decisions import LINK_IOU, SoftBoxes, class_overlaps
 
 
 def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | None]) -> int:
@@ -25,11 +22,11 @@ def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | No
     longest = 0
     missed, runs = SoftBoxes.none(), np.zeros(0, np.int64)
     for there, answer in zip(expected, answers, strict=True):
-        now = there.chosen(there.weights >= _SEEN)
+        now = there.reported
         if answer is not None:
             overlaps = class_overlaps(now, answer.chosen(answer.weights > 0))
             now = now.chosen(overlaps.max(axis=1, initial=0.0) < DEFAULT_IOU)
-        same = class_overlaps(now, missed) >= _SAME_IOU
+        same = class_overlaps(now, missed) >= LINK_IOU
         runs = 1 + np.where(same, runs[None, :], 0).max(axis=1, initial=0)
         missed = now
         longest = max(longest, int(runs.max(initial=0)))

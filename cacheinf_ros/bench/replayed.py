@@ -39,7 +39,6 @@ NODES = "the nodes"
 """The name of the nodes' answers among the ways."""
 _SAMPLES = 32  # frames for calibration, and for the standard deviation of outputs
 _TRIES = 3
-_SEEN = 0.5  # weight of a box whose score is at the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +154,7 @@ def _node_answers(densely: DenseAnswers, source: Source, played: Played, image: 
 
 def _seen(decision: Any) -> Any:
     """Remove boxes below the score threshold, because nodes do not publish them."""
-    return decision.chosen(decision.weights >= _SEEN) if isinstance(decision, SoftBoxes) else decision
+    return decision.reported if isinstance(decision, SoftBoxes) else decision
 
 
 def _frames(source: Source, wanted: Collection[int]) -> Iterator[Frame]:

@@ -15,11 +15,9 @@ import numpy as np
 
 from cacheinf_ros.engine import Counts
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
-from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import TrueObject
-
-_FOUND = 0.5  # weight of a box whose score is at the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +84,7 @@ class TruthClasses:
         for row, each in zip(overlaps, known, strict=True):
             wanted = self.ids(each.label)
             right = np.isin(answer.classes, list(wanted)) if wanted else np.ones(len(answer.classes), np.bool_)
-            row[~right | (answer.weights < _FOUND)] = 0.0
+            row[~right | (answer.weights < REPORTED_WEIGHT)] = 0.0
         best = overlaps.max(axis=1, initial=0.0)
         return TruthScore(
             objects=len(known), found=int(np.count_nonzero(best >= DEFAULT_IOU)), overlap=float(best.sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Box, Decoded
+from cacheinf_ros.engine.decisions import SEEN_SCORE
 from cacheinf_ros.engine.decoders import WHOLE, Region
 from cacheinf_ros.matching import draw_overlay
 
@@ -18,7 +19,6 @@ _BOX = (255, 160, 0)  # BGR
 _OUTLINE = (60, 200, 60)
 _REGION = (255, 255, 255)
 _KEY_POINT = (0, 80, 255)
-_SEEN = 0.5  # least score of a key point that is drawn
 _LINE_HEIGHT = 18
 _BLOCK = 10
 _MOST_INSTANCES = 255
@@ -76,7 +76,7 @@ def _draw_shape(picture: NDArray[np.uint8], box: Box) -> None:
     polygons = [np.round(outline).astype(np.int32) for outline in box.outlines]
     cv2.polylines(picture, polygons, isClosed=True, color=_OUTLINE, thickness=2)
     for point in box.key_points:
-        if point.score >= _SEEN:
+        if point.score >= SEEN_SCORE:
             cv2.circle(picture, (round(point.x), round(point.y)), 3, _KEY_POINT, cv2.FILLED)
 
 

@@ -23,7 +23,6 @@ from cacheinf_ros.pipeline.frame_result import HELD
 _MOST_STILLS = 160  # pictures on a page: some 4 MB
 _MAP_WIDTH = 160  # pixels, of class maps
 _OPACITY = 120  # of class maps, from 0 to 255
-_SEEN = 0.5  # weight of a box whose score is at the threshold
 
 Json = dict[str, Any]
 
@@ -80,7 +79,7 @@ def _answers(run: StreamRun, name: str, shown: Sequence[int]) -> list[Any]:
 
 def _answer(decision: Any, labels: Sequence[str]) -> Any:
     if isinstance(decision, SoftBoxes):
-        found = decision.chosen(decision.weights >= _SEEN)
+        found = decision.reported
         boxes = zip(found.boxes, found.classes.tolist(), found.points_seen(), strict=True)
         return [[*_short(box), class_id, _short(points)] for box, class_id, points in boxes]
     if not isinstance(decision, np.ndarray) or not np.issubdtype(decision.dtype, np.integer):

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import Still, as_jpeg
-from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes
 
 Image = NDArray[np.uint8]
 _MOST = 4  # frames that are shown
 _APART = 5  # frames between two that are shown: neighbours show the same
 _QUALITY = 80  # of JPEG
-_SEEN = 0.5  # weight of a box whose score is at the threshold
 _TINT = 0.5
 _GOLDEN = 0.618  # hue step: by the golden ratio, colours stay far apart
 
@@ -87,10 +86,10 @@ def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[s
     for box, class_id, weight in zip(found.boxes * scale, found.classes, found.weights, strict=True):
         x, y, width, height = (round(float(value)) for value in box)
         colour = colour_of(int(class_id))
-        cv2.rectangle(drawn, (x, y), (x + width, y + height), colour, 2 if weight >= _SEEN else 1)
-        if weight >= _SEEN:
+        cv2.rectangle(drawn, (x, y), (x + width, y + height), colour, 2 if weight >= REPORTED_WEIGHT else 1)
+        if weight >= REPORTED_WEIGHT:
             _write(drawn, class_name(int(class_id), labels), (x, max(12, y - 4)), colour)
-    for x, y in np.concatenate([*found.chosen(found.weights >= _SEEN).points_seen(), np.zeros((0, 2))]) * scale:
+    for x, y in np.concatenate([*found.reported.points_seen(), np.zeros((0, 2))]) * scale:
         cv2.circle(drawn, (round(x), round(y)), 2, (255, 255, 255), -1)
 
 

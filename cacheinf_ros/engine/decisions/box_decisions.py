@@ -91,17 +91,13 @@ class BoxDecisions:
         shared = np.array([min(answer.weights[i], consensus.weights[j]) for i, j in pairs], np.float64)
         objects = parts_of_objects(consensus, before)
         parts = parts_of_pairs(answer, consensus, pairs, objects)
-        right = 2 * float(shared @ parts.right_share)
-        total = float(answer.weights.sum() + consensus.weights.sum())
-        if before is None:
-            return Score(right=right, total=total)
         moving = objects.moving_share
         near = _near(answer, consensus, moving)
         for (i, j), share in zip(pairs, parts.moving_share, strict=True):
             near[i] = moving[j] = share
         return Score(
-            right=right,
-            total=total,
+            right=2 * float(shared @ parts.right_share),
+            total=float(answer.weights.sum() + consensus.weights.sum()),
             moving_right=2 * float(shared @ parts.moving_right_share),
             moving_total=float(answer.weights @ near + consensus.weights @ moving),
         )

@@ -19,6 +19,8 @@ MASK_SIZE = 28
 
 SOFT = 0.1
 """Half of the range of scores around a threshold in which something counts in part: scores wobble with sensor noise."""
+REPORTED_WEIGHT = 0.5
+"""The weight of a box whose score is at the threshold."""
 SEEN_SCORE = 0.5
 """The score from which a key point is taken to be seen."""
 LINK_IOU = 0.4
@@ -58,6 +60,11 @@ class SoftBoxes:
             key_points=None if self.key_points is None else self.key_points[which],
             masks=None if self.masks is None else self.masks[which],
         )
+
+    @property
+    def reported(self) -> SoftBoxes:
+        """The boxes whose scores reach the threshold, which users get."""
+        return self.chosen(self.weights >= REPORTED_WEIGHT)
 
     def points_seen(self) -> list[NDArray[np.float32]]:
         """Return for each box the places of its key points that are seen, float32 [seen, 2]."""
