@@ -88,7 +88,8 @@ def figures(report: SoakReport) -> dict[str, Any]:
     return {
         "sent": report.sent,
         "frames": {fate.value: count for fate, count in report.fates.items()},
-        "missing": dict(report.missing),
+        "missing": dict(report.unanswered.missing),
+        "silent": dict(report.unanswered.silent),
         "injected": {
             column.value: {
                 kind: count for (whom, kind), count in sorted(report.injected.items(), key=str) if whom is column
@@ -154,8 +155,10 @@ def _tables(report: SoakReport) -> list[Table]:
     for what, spread in {**figures(report)["recovery_s"], "processes' starts": _spread(report.starts_s)}.items():
         if spread["count"]:
             counts.add_row(f"seconds, {what}: p50, p99", f"{spread['p50']:.2f}, {spread['p99']:.2f}")
-    for log, count in report.missing.items():
+    for log, count in report.unanswered.missing.items():
         counts.add_row(f"[red]missing: {log}[/]", f"{count}")
+    for log, count in report.unanswered.silent.items():
+        counts.add_row(f"excused after more than 5 s: {log}", f"{count}")
     for line in [*report.deaths, *report.tracebacks]:
         counts.add_row("[red]died, or has a traceback[/]", line)
     growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")

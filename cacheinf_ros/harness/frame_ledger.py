@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+SILENCE_S = 5.0
+"""How long a frame may wait until its process counts as silent, in seconds: whatever happened, it answers sooner."""
+
 
 class Fate(Enum):
     """What became of a frame."""
@@ -63,6 +66,8 @@ class FrameLedger:
         fates: how often each fate occurred. A frame that was sent twice may have two answers and needs one; the fate of
             a frame without an answer is settled when nobody waits for it any more.
         missing: how many frames had no answer, by the log of the process that ran when that was found.
+        silent: how many excused frames had waited for more than 5 s by then, by the log of their process: had it lived
+            on, they might have become missing.
     """
 
     def __init__(self, patience_s: float, log: Callable[[], str] = lambda: "") -> None:
@@ -75,6 +80,7 @@ class FrameLedger:
         self.sent = 0
         self.fates: Counter[Fate] = Counter()
         self.missing: Counter[str] = Counter()
+        self.silent: Counter[str] = Counter()
         self._log = log
         self._patience_s = patience_s
         self._sent: dict[int, _Sent] = {}
@@ -115,11 +121,12 @@ class FrameLedger:
         self.fates[fate] += 1
         return fate
 
-    def excuse(self) -> None:
+    def excuse(self, now_s: float) -> None:
         """Excuse all frames that wait: their node was killed, or their camera restarted while the node was paused."""
         for frame in self._sent.values():
             if frame.must and not frame.was_answered:
                 frame.must, frame.is_excused = False, True
+                self.silent[self._log()] += now_s - frame.at_s > SILENCE_S
 
     def postpone(self, until_s: float) -> None:
         """Restart the waiting time of all frames that wait at this time: their node was paused until then."""

@@ -24,7 +24,7 @@ from cacheinf_ros.harness.policy_changes import PolicyChanges
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.server_rests import ServerReport, ServerRests
-from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
+from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport, Unanswered
 from cacheinf_ros.harness.soak_setting import (
     ALL_POLICIES,
     ANSWER_TOPIC,
@@ -172,7 +172,10 @@ class _Soak:
         return SoakReport(
             sent=sum(robot.ledger.sent for robot in self._robots),
             fates=self._counted,
-            missing=sum((robot.ledger.missing for robot in self._robots), Counter()),
+            unanswered=Unanswered(
+                missing=sum((robot.ledger.missing for robot in self._robots), Counter()),
+                silent=sum((robot.ledger.silent for robot in self._robots), Counter()),
+            ),
             injected=self._all_injected,
             visits=self._visitors.went,
             tuned=self._policy_changes.answers,

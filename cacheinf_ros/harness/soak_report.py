@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cacheinf_ros.config import Config, setting
 from cacheinf_ros.harness.churn import Column, Visit
@@ -79,13 +79,26 @@ class SoakConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """The numbers of frames without an answer by process, named by its log.
+
+    Attributes:
+        missing: frames that had to be answered.
+        silent: excused frames that had waited for more than 5 s when they were excused.
+    """
+
+    missing: Counter[str] = field(default_factory=Counter)
+    silent: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SoakReport:
     """The results of a soak test.
 
     Attributes:
         sent: number of frames sent.
         fates: how often each fate occurred; further answers to the same frame come on top of the number of frames.
-        missing: number of frames without an answer by process, named by its log.
+        unanswered: frames without an answer.
         injected: number of faults by column and kind.
         visits: how the visits of robots went that only greeted, such as how many had a session, by kind.
         tuned: how often a robot's policy was changed, by what the robot answered.
@@ -103,7 +116,7 @@ class SoakReport:
 
     sent: int
     fates: Counter[Fate]
-    missing: Counter[str]
+    unanswered: Unanswered
     injected: Counter[tuple[Column, str]]
     visits: Counter[str]
     tuned: Counter[str]

@@ -203,7 +203,7 @@ class SoakedRobot(SoakedNode):
         """Publish the next image; returns the fault that struck it, or the camera, or None."""
         fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed)
         if fault is CameraFault.RESTARTED and self.is_paused:  # lost: what its node has not received yet
-            self.ledger.excuse()
+            self.ledger.excuse(time.monotonic())
         if fault is CameraFault.PAUSED:
             self._pauses.add(time.monotonic(), self._camera.paused_until_s)
         if fault is not None:
@@ -245,6 +245,6 @@ class SoakedRobot(SoakedNode):
                 self.starts_s.append(now_s - self._started_s)
 
     def _went(self) -> None:
-        self.ledger.excuse()
+        self.ledger.excuse(time.monotonic())
         # faults that it had not recovered from are dropped: it starts anew, and that is reported as a start
         self._faults_ended = [each for each in self._faults_ended if self.ledger.recovered(each[1]) is not None]

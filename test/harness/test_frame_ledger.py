@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.harness.frame_ledger import Fate, FrameLedger
+from cacheinf_ros.harness.frame_ledger import SILENCE_S, Fate, FrameLedger
 
 PATIENCE_S = 10.0
 EVENTS = st.lists(
@@ -25,7 +25,7 @@ def test_every_frame_that_is_sent_has_one_fate(events: list[tuple[str, int, bool
             answers += 1
             ledger.answer(stamp, at, Fate.RIGHT if flag else Fate.STATED)
         elif what == "excuse":
-            ledger.excuse()
+            ledger.excuse(at)
         else:
             ledger.postpone(at)
     ledger.settle(len(events) + PATIENCE_S + 1)
@@ -59,3 +59,17 @@ def test_recovery_counts_from_the_fault_to_the_first_right_answer_of_a_later_fra
         ledger.answer(stamp, answered, fate)
     assert ledger.recovered(2.0) == (3.0, 4.0)
     assert ledger.recovered(3.5) is None
+
+
+def test_a_process_that_is_killed_while_its_frames_wait_for_long_is_told() -> None:
+    ledger = FrameLedger(PATIENCE_S, lambda: "robot.log")
+    ledger.send(1, 0.0, must=True)
+    ledger.postpone(2.0)  # it was paused until then
+    ledger.excuse(2.0 + SILENCE_S)
+    assert not +ledger.silent
+    ledger.send(2, 3.0, must=True)
+    ledger.send(3, 3.0, must=False)
+    ledger.send(4, 3.0, must=True)
+    ledger.answer(4, 3.1, Fate.RIGHT)
+    ledger.excuse(3.1 + SILENCE_S)
+    assert ledger.silent == {"robot.log": 1}

@@ -10,14 +10,14 @@ import pytest
 from cacheinf_ros.harness.churn import Column, Visit
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.server_rests import ServerReport
-from cacheinf_ros.harness.soak_report import FaultRates, SoakReport
+from cacheinf_ros.harness.soak_report import FaultRates, SoakReport, Unanswered
 
 
 def report(fates: dict[Fate, int], visits: dict[str, int]) -> SoakReport:
     return SoakReport(
-        sent=0, fates=Counter(fates), missing=Counter(), injected=Counter(), visits=Counter(visits), tuned=Counter(),
-        where=Counter(), recovery_s=[], starts_s=[], growth=[], diagnostics={}, server=ServerReport(), deaths=[],
-        tracebacks=[],
+        sent=0, fates=Counter(fates), unanswered=Unanswered(), injected=Counter(), visits=Counter(visits),
+        tuned=Counter(), where=Counter(), recovery_s=[], starts_s=[], growth=[], diagnostics={}, server=ServerReport(),
+        deaths=[], tracebacks=[],
     )  # fmt: skip
 
 
