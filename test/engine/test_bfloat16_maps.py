@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from networks.random_models import random_model, seeds
 from pairs import Pair, random_partition
@@ -35,6 +35,11 @@ pytestmark = pytest.mark.skipif(BACKEND.floats is torch.float32, reason="the com
 def halved(graph: Graph) -> Graph:
     stem = stem_of(graph)
     return with_conversions(with_maps_in(graph, torch.bfloat16, stem), stem)
+
+
+def jumps(graph: Graph) -> bool:
+    """Tell whether an operator is discontinuous (hard shrinkage, threshold): rounding may change its result by much."""
+    return any(str(getattr(each, "call", "")).startswith(("aten.where", "aten.threshold")) for each in graph.operators)
 
 
 def assert_cached_is_dense(graph: Graph, seed: int, caching: Caching) -> None:
@@ -72,6 +77,7 @@ def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
 @given(seed=seeds)
 def test_they_are_near_float32(seed: int) -> None:
     graph = random_model(seed).graph
+    assume(not jumps(graph))
     programs = Program(halved(graph), BACKEND), Program(graph, PLAIN)
     _, image, mask, outside = next(iter(changing_frames(programs[0].input.size, np.random.default_rng(seed), 1)))
     outputs = []
