@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 SILENCE_S = 5.0
-"""How long a frame may wait until its process counts as silent, in seconds: whatever happened, it answers sooner."""
+"""How long a frame may wait until its process counts as silent, in seconds: longer than 99 in 100 recoveries take."""
 
 
 class Fate(Enum):
@@ -53,6 +53,11 @@ class _Sent:
     was_answered: bool = False
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether it must be answered and is not yet."""
+        return self.must and not self.was_answered
+
+    @property
     def fate(self) -> Fate:
         """What becomes of the frame if it gets no answer."""
         return Fate.MISSING if self.must else Fate.EXCUSED if self.is_excused else Fate.UNOWED
@@ -89,7 +94,7 @@ class FrameLedger:
     @property
     def waiting(self) -> int:
         """The number of frames that must be answered and are not yet."""
-        return sum(frame.must and not frame.was_answered for frame in self._sent.values())
+        return sum(frame.is_awaited for frame in self._sent.values())
 
     def send(self, stamp_ns: int, at_s: float, *, must: bool) -> None:
         """Note that a frame is sent, or sent once more.
@@ -123,10 +128,10 @@ class FrameLedger:
 
     def excuse(self, now_s: float) -> None:
         """Excuse all frames that wait: their node was killed, or their camera restarted while the node was paused."""
-        for frame in self._sent.values():
-            if frame.must and not frame.was_answered:
-                frame.must, frame.is_excused = False, True
-                self.silent[self._log()] += now_s - frame.at_s > SILENCE_S
+        awaited = [frame for frame in self._sent.values() if frame.is_awaited]
+        self.silent[self._log()] += sum(now_s - frame.at_s > SILENCE_S for frame in awaited)
+        for frame in awaited:
+            frame.must, frame.is_excused = False, True
 
     def postpone(self, until_s: float) -> None:
         """Restart the waiting time of all frames that wait at this time: their node was paused until then."""
