@@ -48,6 +48,7 @@ _SAMPLE_S = 5.0
 _GREET_S = 0.5
 _START_S = 120.0
 _LAST_WORDS_S = 5.0
+_LAST_FRAMES_S = 10.0  # cameras go on for so long after the last fault: who has not recovered misses frames
 _TOLD_S = 60.0
 
 
@@ -144,7 +145,7 @@ class _Soak:
             node.wait_up(deadline)
 
     def go_on(self, progress: Callable[[str], None], samples: Path) -> None:
-        """Send frames and faults until the time is over or there were enough, then wait for the last results.
+        """Send frames and faults until the time is over or there were enough, then some frames, and await their results.
 
         Args:
             samples: file that regularly receives what each process held.
@@ -154,7 +155,7 @@ class _Soak:
         self._plan(began)
         while self._agenda or any(robot.ledger.waiting for robot in self._robots):
             now = time.monotonic()
-            if now > self._end + self._config.patience_s + _LAST_WORDS_S:
+            if now > self._end + _LAST_FRAMES_S + self._config.patience_s + _LAST_WORDS_S:
                 break
             if 0 < self._config.rates.faults <= min(self._of_columns.values()):
                 self._end = min(self._end, now)
@@ -276,10 +277,13 @@ class _Soak:
             self._agenda.at(at_s, act)
 
     def _film(self, robot: SoakedRobot) -> None:
-        fault = robot.film(self._shown.pictures)
+        now = time.monotonic()
+        fault = robot.film(self._shown.pictures, misbehaves=now < self._end)
         if fault is not None:
             self._injected[Column.CAMERA, fault.value] += 1
-        self._again(1 / self._config.rate, lambda: self._film(robot))
+        next_s = now + 1 / self._config.rate
+        if next_s < self._end + _LAST_FRAMES_S:
+            self._agenda.at(next_s, lambda: self._film(robot))
 
     def _befall(self, fault: Fault) -> None:
         if time.monotonic() >= self._end or self._rests.is_on:

@@ -52,15 +52,18 @@ class SoakedCamera:
         self._is_new, self._matched_s = False, 0.0
         self._held: list[tuple[int, int, NDArray[np.uint8]]] = []  # (frames still to overtake it, stamp, image)
 
-    def film(self, now_s: float, pictures: Sequence[NDArray[np.uint8]], *, is_owed: bool) -> CameraFault | None:
+    def film(
+        self, now_s: float, pictures: Sequence[NDArray[np.uint8]], *, is_owed: bool, misbehaves: bool
+    ) -> CameraFault | None:
         """Send the next picture, or what a fault makes of it; returns the fault, or None.
 
         Args:
             is_owed: whether the node that must answer is there.
+            misbehaves: whether faults may happen.
         """
         if now_s < self.paused_until_s:
             return None
-        fault = self._faults.draw()
+        fault = self._faults.draw() if misbehaves else None
         if fault is CameraFault.PAUSED:
             self.paused_until_s = now_s + self._random.uniform(*_PAUSES_S)
             return fault

@@ -199,9 +199,13 @@ class SoakedRobot(SoakedNode):
         self._stopped_s = time.monotonic()
         super().befall(fault)
 
-    def film(self, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
-        """Publish the next image; returns the fault that struck it, or the camera, or None."""
-        fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed)
+    def film(self, pictures: Sequence[NDArray[np.uint8]], *, misbehaves: bool) -> CameraFault | None:
+        """Publish the next image; returns the fault that struck it, or the camera, or None.
+
+        Args:
+            misbehaves: whether faults may happen.
+        """
+        fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed, misbehaves=misbehaves)
         if fault is CameraFault.RESTARTED and self.is_paused:  # lost: what its node has not received yet
             self.ledger.excuse(time.monotonic())
         if fault is CameraFault.PAUSED:
