@@ -5,6 +5,10 @@ A publisher's shared-memory segment is 512 KB by default, too small for a raw 64
 published best effort are then lost silently. config/fastdds.xml gives our publishers a larger segment. A camera driver
 has its own, which we cannot change; but we can choose how its images reach us, and UDP with a large buffer takes every
 image (config/fastdds_udp.xml) where the system allows such a buffer.
+
+All profiles switch off Fast DDS's exchange of types. A process that meets a type before it uses it itself asks for it,
+and hears of no publisher of that type until the answer has come. It misses an answer that comes before it has noted
+that it asked (TypeLookupManager::check_type_identifier_received of 3.2.2), and then never hears of them.
 """
 
 from __future__ import annotations
@@ -44,16 +48,21 @@ LOSS_REMEDY = (
 """The remedy where images of a camera on this machine are lost."""
 
 
-def set_up_middleware(environment: MutableMapping[str, str] = os.environ, largest_buffer: int | None = None) -> str:
+def set_up_middleware(
+    environment: MutableMapping[str, str] = os.environ,
+    largest_buffer: int | None = None,
+    shared_bytes: int | None = None,
+) -> str:
     """Choose Fast DDS profiles for this process; call it before rclpy starts.
 
     Args:
         environment: environment variables of the process; the one that names the profiles file is set.
         largest_buffer: bytes that the system allows a socket to buffer; None: the system is asked.
+        shared_bytes: bytes of shared memory that are free (/dev/shm); None: the system is asked.
 
     Returns:
         The profiles file that is used. Empty where another middleware runs, where the user's own set-up is left alone,
-        where the profiles are not installed, or where there is too little shared memory (/dev/shm) for them.
+        or where the profiles are not installed.
     """
     if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
         return ""
@@ -62,10 +71,10 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
         return ""
     if environment.get(PROFILES_VARIABLE) and not environment.get(BY_LAUNCH_VARIABLE):
         return ""
-    if _free_shared_memory() < _LEAST_SHARED_BYTES:
-        return ""
     allowed = _largest_buffer() if largest_buffer is None else largest_buffer
     chosen = folder / ("fastdds_udp.xml" if allowed >= RECEIVE_BUFFER_BYTES else "fastdds.xml")
+    if (_free_shared_memory() if shared_bytes is None else shared_bytes) < _LEAST_SHARED_BYTES:
+        chosen = folder / "fastdds_small.xml"
     if not chosen.is_file():
         return ""
     environment[PROFILES_VARIABLE] = str(chosen)

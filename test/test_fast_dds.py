@@ -32,16 +32,23 @@ TAG = "{http://www.eprosima.com}"
 def test_images_of_others_come_over_udp_where_its_buffer_may_be_large() -> None:
     small: dict[str, str] = {}
     large: dict[str, str] = {}
-    assert set_up_middleware(small, largest_buffer=212_992) == small[PROFILES_VARIABLE]
-    assert set_up_middleware(large, largest_buffer=RECEIVE_BUFFER_BYTES) == large[PROFILES_VARIABLE]
+    assert set_up_middleware(small, largest_buffer=212_992, shared_bytes=2**30) == small[PROFILES_VARIABLE]
+    assert set_up_middleware(large, RECEIVE_BUFFER_BYTES, shared_bytes=2**30) == large[PROFILES_VARIABLE]
     assert small[PROFILES_VARIABLE].endswith("fastdds.xml")
     assert large[PROFILES_VARIABLE].endswith("fastdds_udp.xml")
+
+
+def test_a_container_with_little_shared_memory_gets_segments_of_the_usual_size() -> None:
+    for largest_buffer in (212_992, RECEIVE_BUFFER_BYTES):
+        environment: dict[str, str] = {}
+        assert set_up_middleware(environment, largest_buffer, shared_bytes=64 * 2**20).endswith("fastdds_small.xml")
+    assert not list(ElementTree.parse(CONFIG / "fastdds_small.xml").iter(f"{TAG}segment_size"))
 
 
 def test_what_the_launch_files_set_is_ours_to_change() -> None:
     environment = {BY_LAUNCH_VARIABLE: "1"}
     set_up_middleware(environment, largest_buffer=0)
-    assert set_up_middleware(environment, largest_buffer=2**30).endswith("fastdds_udp.xml")
+    assert set_up_middleware(environment, 2**30, shared_bytes=2**30).endswith("fastdds_udp.xml")
 
 
 def test_a_user_may_choose_shared_memory_for_camera_and_nodes() -> None:
@@ -87,7 +94,7 @@ def test_a_server_frees_nothing_where_the_user_has_set_up_fast_dds(own: dict[str
 
 def test_profiles_for_a_server_free_buffers_and_else_say_what_ros_says() -> None:
     """The variable makes rmw_fastrtps leave these three to the profiles, so that each of them has to be there."""
-    for name in ("fastdds.xml", "fastdds_udp.xml"):
+    for name in ("fastdds.xml", "fastdds_udp.xml", "fastdds_small.xml"):
         profiles = ElementTree.parse(CONFIG / name)
         for kind in ("data_reader", "data_writer"):
             (entity,) = profiles.iter(f"{TAG}{kind}")

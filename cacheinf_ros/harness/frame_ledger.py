@@ -7,6 +7,7 @@ STATED, EXCUSED and UNOWED.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,9 +127,13 @@ class FrameLedger:
         self.fates[fate] += 1
         return fate
 
-    def excuse(self, now_s: float) -> None:
-        """Excuse all frames that wait: their node was killed, or their camera restarted while the node was paused."""
-        awaited = [frame for frame in self._sent.values() if frame.is_awaited]
+    def excuse(self, now_s: float, sent_by_s: float = math.inf) -> None:
+        """Excuse frames that wait: their node was killed, or has not received them yet and their camera was restarted.
+
+        Args:
+            sent_by_s: later frames are not excused; one sent to a paused node counts as sent when that went on.
+        """
+        awaited = [frame for frame in self._sent.values() if frame.is_awaited and frame.at_s <= sent_by_s]
         self.silent[self._log()] += sum(now_s - frame.at_s > SILENCE_S for frame in awaited)
         for frame in awaited:
             frame.must, frame.is_excused = False, True

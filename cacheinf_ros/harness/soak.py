@@ -12,15 +12,16 @@ import queue
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from cacheinf_ros.harness.agenda import Agenda
-from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
+from cacheinf_ros.harness.churn import Column, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
 from cacheinf_ros.harness.policy_changes import PolicyChanges
+from cacheinf_ros.harness.process_faults import ProcessFaults
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.server_rests import ServerReport, ServerRests
@@ -113,7 +114,7 @@ class _Soak:
         self._random = random.Random(config.seed)
         self._shown = shown = Shown.of(config)
         self._heard: queue.SimpleQueue[tuple[SoakedRobot, Heard]] = queue.SimpleQueue()
-        self._injected: Counter[tuple[Column, str]] = Counter()
+        self._of_cameras: Counter[tuple[Column, str]] = Counter()
         self._where: Counter[str] = Counter()
         self._diagnostics: dict[str, int] = {}
         self._sessions = 0
@@ -134,6 +135,10 @@ class _Soak:
         )
         policies = [policy_of(config, number) for number in numbers]
         self._rests = ServerRests(station, resources, self._server, self._robots, policies)
+        self._process_faults = ProcessFaults(
+            self._agenda, relay, self._server, self._robots, self._matchers,
+            is_over=lambda at_s: at_s >= self._end, is_spared=lambda: self._rests.is_on,
+        )  # fmt: skip
         self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
 
     def start(self) -> None:
@@ -145,7 +150,7 @@ class _Soak:
             node.wait_up(deadline)
 
     def go_on(self, progress: Callable[[str], None], samples: Path) -> None:
-        """Send frames and faults until the time is over or there were enough, then some frames, and await their results.
+        """Send frames and faults until the time is over or there were enough, then frames, and await their results.
 
         Args:
             samples: file that regularly receives what each process held.
@@ -199,7 +204,7 @@ class _Soak:
         of_link = Counter({(Column.LINK, kind): count for kind, count in self._relay.faults.counts.items()})
         refused = [kind for kind in Visit if kind.is_refused]
         of_server = Counter({(Column.SERVER, kind.value): self._visitors.came[kind] for kind in refused})
-        return self._injected + of_link + of_server
+        return self._of_cameras + self._process_faults.injected + of_link + of_server
 
     @property
     def _of_columns(self) -> Counter[Column]:
@@ -221,7 +226,7 @@ class _Soak:
             config.seed, duration_s=config.duration_s, every_s=rates.fault_every_s, robots=self._befallible,
             matchers=self._matchers, server_share=rates.server_share, cut_share=rates.cut_share,
         )  # fmt: skip
-        self._await_fault(iter(plan), began)
+        self._process_faults.follow(iter(plan), began)
         for robot in self._robots:
             self._agenda.at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot))  # type: ignore[misc]
         self._agenda.at(began, self._sample)
@@ -231,18 +236,6 @@ class _Soak:
             self._agenda.at(began + config.tune_every_s, self._tune)
         if config.rest_every_s:
             self._agenda.at(began + config.rest_every_s, self._rest)
-
-    def _await_fault(self, plan: Iterator[Fault], began: float) -> None:
-        """Schedule the next fault only: once there were enough, nothing waits for the rest of the plan."""
-        fault = next(plan, None)
-        if fault is None or began + fault.at_s >= self._end:
-            return
-
-        def befall() -> None:
-            self._befall(fault)
-            self._await_fault(plan, began)
-
-        self._agenda.at(began + fault.at_s, befall)
 
     @property
     def _counted(self) -> Counter[Fate]:
@@ -280,37 +273,10 @@ class _Soak:
         now = time.monotonic()
         fault = robot.film(self._shown.pictures, misbehaves=now < self._end)
         if fault is not None:
-            self._injected[Column.CAMERA, fault.value] += 1
+            self._of_cameras[Column.CAMERA, fault.value] += 1
         next_s = now + 1 / self._config.rate
         if next_s < self._end + _LAST_FRAMES_S:
             self._agenda.at(next_s, lambda: self._film(robot))
-
-    def _befall(self, fault: Fault) -> None:
-        if time.monotonic() >= self._end or self._rests.is_on:
-            return
-        if fault.column is Column.LINK:
-            self._relay.faults.is_cut = True
-            self._agenda.at(time.monotonic() + fault.lasts_s, self._mend_link)
-        else:
-            node = self._befallen(fault)
-            if not node.is_up:
-                return
-            node.befall(fault.kind)
-            self._agenda.at(time.monotonic() + fault.lasts_s, node.restore)
-        self._injected[fault.column, fault.kind.value] += 1
-        if fault.column is Column.MATCHER:
-            self._robots[fault.robot].recovers_from(f"matcher: {fault.kind.value}", time.monotonic())
-        elif fault.column in (Column.SERVER, Column.LINK):  # every robot is to go on
-            for robot in self._robots:
-                robot.recovers_from(f"{fault.column.value}: {fault.kind.value}", time.monotonic())
-
-    def _befallen(self, fault: Fault) -> SoakedNode:
-        if fault.column is Column.SERVER:
-            return self._server
-        return self._matchers[fault.robot] if fault.column is Column.MATCHER else self._robots[fault.robot]
-
-    def _mend_link(self) -> None:
-        self._relay.faults.is_cut = False
 
     def _visit(self) -> None:
         if not self._rests.is_on:

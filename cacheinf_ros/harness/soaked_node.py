@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -18,11 +19,14 @@ from cacheinf_ros.harness.churn import CameraFault, Column, ProcessFault
 from cacheinf_ros.harness.frame_ledger import FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeProcess, ProcessError
 from cacheinf_ros.harness.soak_report import SoakConfig
-from cacheinf_ros.harness.soaked_camera import SETTLE_S, SoakedCamera
+from cacheinf_ros.harness.soaked_camera import SoakedCamera
 from cacheinf_ros.pipeline import wait_until
 
 if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import Heard, RobotStation
+
+_SETTLE_S = 1.0  # endpoints that are known here may discover ours later
+_SENT_AGAIN_S = 3.5  # Fast DDS sends again what was lost on the way to a paused process: after a heartbeat of 3 s
 
 
 class _State(Enum):
@@ -101,7 +105,7 @@ class SoakedNode:
         elif self._state is _State.STARTING and self._is_reached(process):
             if self._seen_up is None:
                 self._seen_up = now_s
-            elif now_s - self._seen_up > SETTLE_S:
+            elif now_s - self._seen_up > _SETTLE_S:
                 self._state = _State.UP
                 self._came_up(now_s)
 
@@ -181,7 +185,7 @@ class SoakedRobot(SoakedNode):
         self._camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
         self._faults_ended: list[tuple[str, float]] = []
         self._stops, self._pauses = Absences(), Absences()  # of its process, of its camera
-        self._stopped_s = 0.0
+        self._stopped_s, self._resumed_s = 0.0, -math.inf
         self._fault = ""
         self._started_s = 0.0
         self._known: set[bytes] = set()
@@ -206,14 +210,21 @@ class SoakedRobot(SoakedNode):
             misbehaves: whether faults may happen.
         """
         fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed, misbehaves=misbehaves)
-        if fault is CameraFault.RESTARTED and self.is_paused:  # lost: what its node has not received yet
-            self.ledger.excuse(time.monotonic())
+        if fault is CameraFault.RESTARTED:
+            self._excuse_what_was_not_received(time.monotonic())
         if fault is CameraFault.PAUSED:
             self._pauses.add(time.monotonic(), self._camera.paused_until_s)
         if fault is not None:
             back_s = max(time.monotonic(), self._camera.paused_until_s)
             self.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
         return fault
+
+    def _excuse_what_was_not_received(self, now_s: float) -> None:
+        """Excuse what is lost with a restarted camera: its node was paused, and may not have received it yet."""
+        if self.is_paused:
+            self.ledger.excuse(now_s)
+        elif now_s - self._resumed_s < _SENT_AGAIN_S:
+            self.ledger.excuse(now_s, sent_by_s=self._resumed_s)
 
     def recovers_from(self, fault: str, at_s: float) -> None:
         """Note a fault of something that it works with: the time to its next right result is reported, if it is up."""
@@ -244,6 +255,7 @@ class SoakedRobot(SoakedNode):
         if self._fault:
             self.recovers_from(self._fault, now_s)
             if self._fault == f"inference: {ProcessFault.PAUSED.value}":
+                self._resumed_s = now_s
                 self._stops.add(self._stopped_s, now_s)
             else:
                 self.starts_s.append(now_s - self._started_s)

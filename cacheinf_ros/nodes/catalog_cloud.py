@@ -132,7 +132,8 @@ class CatalogCloud:
         money = self._prices.dollars(sum(stages.values()), tried.sent_bytes + len(message.data))
         message = without_large_outputs(message, self._node.parameters.get(ResultConfig).max_output_bytes)
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
-        return CloudAnswer(answer=message, money=money, link_ms=link_ms)
+        class_id = message.class_ids[0] if message.class_ids else None  # the likeliest comes first
+        return CloudAnswer(answer=message, money=money, link_ms=link_ms, class_id=class_id)
 
     def close(self) -> None:
         """End all sessions: nothing more is asked of the server."""

@@ -73,3 +73,14 @@ def test_a_process_that_is_killed_while_its_frames_wait_for_long_is_told() -> No
     ledger.answer(4, 3.1, Fate.RIGHT)
     ledger.excuse(3.1 + SILENCE_S)
     assert ledger.silent == {"robot.log": 1}
+
+
+def test_only_what_a_paused_node_has_not_received_goes_with_its_camera() -> None:
+    ledger = FrameLedger(PATIENCE_S)
+    ledger.send(1, 0.0, must=True)
+    ledger.postpone(2.0)  # the node was paused until then
+    ledger.send(2, 2.5, must=True)
+    ledger.excuse(3.0, sent_by_s=2.0)
+    assert ledger.waiting == 1
+    ledger.settle(2.5 + PATIENCE_S + 0.1)
+    assert (ledger.fates[Fate.EXCUSED], ledger.fates[Fate.MISSING]) == (1, 1)

@@ -75,7 +75,8 @@ class Frames:
 
     def ask(self, stamp_ns: int, image: Any, *, more_ms: float = 0.0) -> InferenceResult | None:
         assert not self.is_closed
-        return None if self.complaint else InferenceResult(stage_names=["link"], stage_ms=[1.0])
+        answer = InferenceResult(stage_names=["link"], stage_ms=[1.0], class_ids=[4, 1])
+        return None if self.complaint else answer
 
     def close(self) -> None:
         self.is_closed = True
@@ -104,9 +105,10 @@ def test_what_serves_stays_until_another_variant_has_answered(
 ) -> None:
     server = Server("8bit")
     ours = cloud(server, folder, monkeypatch)
-    assert ours.ask("door", "8bit", VIEW, "", is_new=True).answer is not None
+    served = ours.ask("door", "8bit", VIEW, "", is_new=True)
+    assert served.answer is not None and served.class_id == 4
     refused = ours.ask("door", "original", VIEW, "", is_new=True)
-    assert (refused.answer, refused.why, refused.pause_s) == (None, REFUSAL, 30.0)
+    assert (refused.answer, refused.class_id, refused.why, refused.pause_s) == (None, None, REFUSAL, 30.0)
     assert ours.is_up("door")
     assert ours.ask("door", "8bit", VIEW, "", is_new=False).answer is not None
     assert [(each.variant, each.is_closed, each.tells) for each in server.sessions] == [

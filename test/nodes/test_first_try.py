@@ -27,6 +27,8 @@ from cacheinf_ros.pipeline.polling import wait_until
 MS = 1_000_000
 FRAMES = 60
 DEADLINE_S = 90.0
+JUDGED_S = 5.0
+"""How long a trial's result may be told before a calibration that it leads to."""
 LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 
 
@@ -93,17 +95,31 @@ def test_lost_frames_are_told_with_a_remedy(
 def test_ctrl_c_while_calibrating(
     own_nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand], camera_image: Callable[..., Any]
 ) -> None:
-    """A calibration runs in a thread of its own, mostly inside kernels."""
-    node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet"))
-    node.wait_ready(DEADLINE_S)
-    station.wait_for_nodes(camera_image(0), subscribers=1)
-    deadline, stamps = time.monotonic() + DEADLINE_S, itertools.count(50 * MS, 50 * MS)
-    # noise allows no reuse, so that it takes longer than a dense backend: thresholds might help
-    while station.said("cached_inference").get("calibration") != "running":
-        assert time.monotonic() < deadline
-        station.answer(camera_image(next(stamps), size=(240, 320), seed=next(stamps)))
-    assert node.stop() == 0
-    assert "Traceback" not in node.output
+    """A calibration runs in a thread of its own, mostly inside kernels.
+
+    Noise allows no reuse, so that the engine takes longer than a dense backend, and thresholds might help. On a busy
+    machine a trial may find it far slower, or faster: then the next is long in coming, and another node has its first.
+    """
+    stamps = itertools.count(50 * MS, 50 * MS)
+    for _ in range(4):
+        node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet"))
+        node.wait_ready(DEADLINE_S)
+        station.wait_for_nodes(camera_image(0), subscribers=1)
+        deadline, said = time.monotonic() + DEADLINE_S, {}
+        while "calibration" not in said and not ("cached_engine" in said and time.monotonic() > deadline):
+            station.answer(camera_image(next(stamps), size=(240, 320), seed=next(stamps)))
+            said = station.said("cached_inference")
+            if "cached_engine" in said:
+                deadline = min(deadline, time.monotonic() + JUDGED_S)
+            assert time.monotonic() < deadline + JUDGED_S, said
+        while said.get("calibration", "").startswith("collecting"):
+            station.answer(camera_image(next(stamps), size=(240, 320), seed=next(stamps)))
+            said = station.said("cached_inference")
+        assert node.stop() == 0
+        assert "Traceback" not in node.output
+        if said.get("calibration") == "running":
+            return
+    pytest.fail(f"no trial wanted thresholds: {said}")
 
 
 def test_ctrl_c_while_a_dense_backend_is_prepared(

@@ -25,7 +25,10 @@ EXCHANGE = "dds.tls"
 """The beginning of the names of the threads that exchange types."""
 
 
-@pytest.mark.parametrize(("profiles", "exchanges"), [("fastdds.xml", False), ("fastdds_udp.xml", False), ("", True)])
+@pytest.mark.parametrize(
+    ("profiles", "exchanges"),
+    [("fastdds.xml", False), ("fastdds_udp.xml", False), ("fastdds_small.xml", False), ("", True)],
+)
 def test_types_are_not_exchanged(profiles: str, exchanges: bool, domain: int) -> None:
     """Without profiles they are, as long as these threads have this name: this shows that the others are tested."""
     own = {"ROS_DOMAIN_ID": str(domain), PROFILES_VARIABLE: str(CONFIG / profiles) if profiles else ""}

@@ -297,6 +297,8 @@ class CatalogService(Generic[T]):
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded by the server: {found.why}")
         if found.answer is not None:
             self._left_out.is_usable(model, option)
+        if found.class_id is not None:
+            self._device.heard(model, found.class_id, view.stamp_ns)
         return found.answer
 
     def _update(self, model: str) -> None:

@@ -16,7 +16,8 @@ from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
-from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
+from cacheinf_ros.catalog.serving.specialised_cache import SpecialisedCache, specialised_cache
+from cacheinf_ros.catalog.specialists.dominance import ClassWindow
 from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
@@ -29,6 +30,8 @@ from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
+
+_NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,6 +92,7 @@ class DeviceModels:
         self._parameters = parameters
         self._producer = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
+        self._seen = {model: ClassWindow(rules.window_s) for model in self._folders}
         self._matched: View | None = None
 
     def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> bool:
@@ -114,7 +118,8 @@ class DeviceModels:
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
             source = _source(folder, variant, announcer)
-            cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
+            seen = self._seen[model]
+            cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules, seen)
             self._loaded[model] = _Loaded(variant, cached or self._grouped(model, network))
         return True
 
@@ -215,12 +220,26 @@ class DeviceModels:
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
         result = loaded.cached.run(view.image, view.stamp_ns, config)
+        if result.decoded and result.decoded.classes and not isinstance(loaded.cached, SpecialisedCache):
+            self.heard(model, result.decoded.classes[0].id, view.stamp_ns)
         engine = result.engine
         is_whole = "compute" in engine.stage_ms and engine.tells_savings  # a specialist alone has no such stage
         if match_ms and is_whole and self._is_heaviest(loaded):
             self._producer.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
         timed = result.after({"match": match_ms})
         return replace(timed, model=model, variant=result.variant or loaded.variant)
+
+    def heard(self, model: str, class_id: int, stamp_ns: int) -> None:
+        """Count a class that a model has answered where no specialist is: its skew is that of all its answers.
+
+        Args:
+            stamp_ns: time stamp of the image.
+        """
+        loaded = self._loaded.get(model)
+        if loaded is not None and isinstance(loaded.cached, SpecialisedCache):
+            loaded.cached.heard(class_id, stamp_ns)
+        else:
+            self._seen[model].add(class_id, stamp_ns / _NS_PER_S)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check the model's loss against bounded mode's promise, where a check is due."""

@@ -20,6 +20,7 @@ class CloudAnswer(Generic[T]):
 
     Attributes:
         answer: the answer; None: none came in time.
+        class_id: the class of the answer; None: there is no answer, or no classes.
         money: dollars to be paid; without an answer only for what was sent.
         link_ms: time on the link, both ways.
         why: why there is no answer.
@@ -32,6 +33,7 @@ class CloudAnswer(Generic[T]):
     answer: T | None
     money: float
     link_ms: float = 0.0
+    class_id: int | None = None
     why: str = ""
     pause_s: float = 0.0
     is_full: bool = False

@@ -16,7 +16,7 @@ from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource, SpecialistThread
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade, class_output
-from cacheinf_ros.catalog.specialists.dominance import Dominance
+from cacheinf_ros.catalog.specialists.dominance import ClassWindow, Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, make_specialist
 from cacheinf_ros.catalog.specialists.specialiser import (
     Answered,
@@ -41,7 +41,12 @@ _NS_PER_S = 1e9
 
 
 def specialised_cache(
-    network: Model, source: SpecialistSource, parameters: CurrentConfigs, announcer: Announcer, rules: SkewRules
+    network: Model,
+    source: SpecialistSource,
+    parameters: CurrentConfigs,
+    announcer: Announcer,
+    rules: SkewRules,
+    seen: ClassWindow,
 ) -> SpecialisedCache | None:
     """Give a variant a cache and specialists; returns None for int8, or where no small trunk is faster.
 
@@ -51,13 +56,14 @@ def specialised_cache(
         parameters: the node's parameters.
         announcer: the model's announcer.
         rules: rules by which a skew begins and ends.
+        seen: the model's latest results, wherever they were computed.
     """
     if not source.folder.pairs_for(source.variant):
         why = "is as fast as any small trunk" if network.scales is None else "is computed in int8"
         announcer.note("specialising", f"none: {source.variant} {why}")
         return None
     runner = Runner(network, parameters.get(EngineConfig), announcer.note)
-    return SpecialisedCache(runner, source, parameters, announcer, rules)
+    return SpecialisedCache(runner, source, parameters, announcer, rules, seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,12 +84,14 @@ class SpecialisedCache(CachedModel):
         parameters: CurrentConfigs,
         announcer: Announcer,
         rules: SkewRules,
+        seen: ClassWindow,
     ) -> None:
         super().__init__(runner)
         self._source, self._parameters, self._announcer, self._rules = source, parameters, announcer, rules
+        self._seen = seen
         self._output = class_output(runner.engine.model)
         self._trunks: dict[str, Model] = {}
-        self._specialiser = source.new_specialiser(rules)
+        self._specialiser = source.new_specialiser(rules, seen)
         self._making: SpecialistThread | None = None
         self._small: _Small | None = None
         self._in_use: Dominance | None = None
@@ -129,6 +137,10 @@ class SpecialisedCache(CachedModel):
         self._tell()
         return self._result(verdict, small_ran, whole_ran, (image.shape[0], image.shape[1]))
 
+    def heard(self, class_id: int, stamp_ns: int) -> None:
+        """Count a class that the model has answered elsewhere."""
+        self._specialiser.heard(class_id, stamp_ns / _NS_PER_S)
+
     def forget_from(self, stamp_ns: int) -> None:
         """Forget cached frames from this time on, as time went back."""
         super().forget_from(stamp_ns)
@@ -157,7 +169,7 @@ class SpecialisedCache(CachedModel):
         if not is_wanted:
             self._end("specialise is false")
             self._drop_small()
-            self._specialiser = self._source.new_specialiser(self._rules)
+            self._specialiser = self._source.new_specialiser(self._rules, self._seen)
         self._tell()
 
     def _obey(self, order: Prepare | Withdraw | None) -> None:

@@ -99,17 +99,25 @@ class Specialiser:
         specialist: the specialist in use, if any.
     """
 
-    def __init__(self, classes: int, pairs: Sequence[Pair] = PAIRS, rules: SkewRules = USUAL_RULES) -> None:
+    def __init__(
+        self,
+        classes: int,
+        pairs: Sequence[Pair] = PAIRS,
+        rules: SkewRules = USUAL_RULES,
+        seen: ClassWindow | None = None,
+    ) -> None:
         """Start without a specialist.
 
         Args:
             classes: number of the model's classes.
             pairs: the skews worth a specialist, see :func:`pareto.useful_pairs`, the most wanted first.
+            seen: the model's latest results, of ``rules.window_s``, which this one goes on to count; None: there are
+                none.
         """
         self.stage = Stage.GENERIC
         self.specialist: Specialist | None = None
         self._rules, self._classes, self._pairs = rules, classes, pairs
-        self._seen = ClassWindow(rules.window_s)
+        self._seen = ClassWindow(rules.window_s) if seen is None else seen
         self._dominance: Dominance | None = None
         self._recent = ClassWindow(rules.watch_s)
         self._answered: deque[tuple[float, Answered]] = deque()
@@ -132,17 +140,26 @@ class Specialiser:
             now_s: time of the result, seconds; where it goes back, the stream has restarted, and earlier results are
                 dropped.
         """
-        if now_s < self._now_s:
-            self._forget()
-        self._now_s = now_s
-        self._seen.add(class_id, now_s)
-        self._recent.add(class_id, now_s)
+        self.heard(class_id, now_s)
         if self.stage is Stage.GENERIC:
             return self._looking(now_s)
         if self.stage is Stage.SPECIALISED:
             self._note(answered, now_s)
         why = self._ended()
         return self._withdrawn(why, now_s) if why else None
+
+    def heard(self, class_id: int, now_s: float) -> None:
+        """Count a result that was given elsewhere, as by a server; nothing is ordered before the next one from here.
+
+        Args:
+            class_id: the answer that was given.
+            now_s: as in :meth:`observe`.
+        """
+        if now_s < self._now_s:
+            self._forget()
+        self._now_s = now_s
+        self._seen.add(class_id, now_s)
+        self._recent.add(class_id, now_s)
 
     def deployed(self, specialist: Specialist) -> bool:
         """Use a specialist that was made; returns False where it is no longer wanted and must not be used."""

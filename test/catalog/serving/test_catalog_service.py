@@ -161,7 +161,8 @@ class Server:
         if variant not in self.variants:
             why = "the server refuses: it has no such variant"
             return CloudAnswer(answer=None, money=0.0, why=why, pause_s=30.0, is_full=self.is_full)
-        return CloudAnswer(answer=FrameResult.failed(model, Mode.EXACT, "", where=f"server: {variant}"), money=0.0)
+        answer = FrameResult.failed(model, Mode.EXACT, "", where=f"server: {variant}")
+        return CloudAnswer(answer=answer, money=0.0, class_id=2)
 
     def probe(self, model: str, view: View) -> float:
         return 0.0
@@ -179,6 +180,7 @@ def test_a_variant_that_the_server_refuses_leaves_requests_to_what_it_has(tmp_pa
         robot.service.improve()
     assert server.asked == ["original", "8bit", "8bit", "8bit"]
     assert robot.notes["door: not_loaded"] == "original (cloud): the server refuses: it has no such variant"
+    assert robot.device._seen["door"].counts == {2: len(server.asked) - 1}, "what the server answers counts"
 
 
 def test_a_variant_that_the_server_refuses_is_tried_ever_more_seldom(

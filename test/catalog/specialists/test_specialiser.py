@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from skewed import CLASSES, draw, training_set
 
-from cacheinf_ros.catalog.specialists.dominance import PAIRS
+from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow
 from cacheinf_ros.catalog.specialists.retarget import retarget
 from cacheinf_ros.catalog.specialists.specialiser import (
     Answered,
@@ -66,6 +66,25 @@ def test_a_skew_is_seen_when_half_of_the_window_is() -> None:
     assert stream.now_s == pytest.approx(RULES.window_s / 2, abs=0.2)
     assert sorted(order.dominance.classes) == list(range(7))
     assert stream.specialiser.stage is Stage.PREPARING and stream.specialiser.specialist is None
+
+
+def test_results_from_elsewhere_count_but_order_nothing() -> None:
+    stream = Stream()
+    for class_id in draw(np.random.default_rng(0), 300):
+        stream.now_s += 1 / FPS
+        stream.specialiser.heard(class_id, stream.now_s)
+    assert stream.specialiser.stage is Stage.GENERIC
+    assert isinstance(stream.show([0]), Prepare)
+
+
+def test_one_goes_on_with_what_another_has_seen() -> None:
+    seen = ClassWindow(RULES.window_s)
+    before = Specialiser(CLASSES, seen=seen)
+    classes = draw(np.random.default_rng(0), 140)
+    assert not any(before.observe(each, Answered.GENERIC, i / FPS) for i, each in enumerate(classes))
+    now_s = len(classes) / FPS + 1.0
+    assert Specialiser(CLASSES).observe(0, Answered.GENERIC, now_s) is None
+    assert isinstance(Specialiser(CLASSES, seen=seen).observe(0, Answered.GENERIC, now_s), Prepare)
 
 
 def test_few_results_decide_nothing() -> None:
