@@ -9,13 +9,20 @@ image (config/fastdds_udp.xml) where the system allows such a buffer.
 All profiles switch off Fast DDS's exchange of types. A process that meets a type before it uses it itself asks for it,
 and hears of no publisher of that type until the answer has come. It misses an answer that comes before it has noted
 that it asked (TypeLookupManager::check_type_identifier_received of 3.2.2), and then never hears of them.
+
+Where messages come by shared memory, each start of a process takes a port of its own for them. Fast DDS gives a process
+the lowest free port, so that one that is killed and started again has the port of the dead one, which it deletes and
+makes anew. Whoever wrote to the old one does so until Fast DDS finds nobody waiting there: for a second or three, or
+for good where the reader was killed between waiting and working (SharedMemGlobal::Port of 3.2.2, is_zombie and
+update_status_all_listeners).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import MutableMapping
+import secrets
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +34,11 @@ BY_LAUNCH_VARIABLE = "CACHEINF_PROFILES_BY_LAUNCH"
 """The environment variable that is set where one of our launch files, and not the user, chose the profiles."""
 QOS_FROM_PROFILES_VARIABLE = "RMW_FASTRTPS_USE_QOS_FROM_XML"
 """The environment variable with which rmw_fastrtps leaves buffers and the mode of publishing to the profiles."""
+DATA_PORT_VARIABLE = "CACHEINF_DATA_PORT_OFFSET"
+"""The environment variable that our profiles for shared memory read: the port of data, from the first of its domain."""
+USUAL_DATA_PORT = 11
+"""The offset of the first process in any domain (RTPS 2.5, section 9.6.2.3: d3)."""
+_DATA_PORTS = range(USUAL_DATA_PORT, 250, 2)  # those of a domain; Fast DDS takes the next one where one is in use
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 _PUBLICATION_MODE = "RMW_FASTRTPS_PUBLICATION_MODE"  # not read where the profiles say how to publish
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
@@ -56,7 +68,7 @@ def set_up_middleware(
     """Choose Fast DDS profiles for this process; call it before rclpy starts.
 
     Args:
-        environment: environment variables of the process; the one that names the profiles file is set.
+        environment: environment variables of the process; those that name the profiles file and a data port are set.
         largest_buffer: bytes that the system allows a socket to buffer; None: the system is asked.
         shared_bytes: bytes of shared memory that are free (/dev/shm); None: the system is asked.
 
@@ -64,10 +76,16 @@ def set_up_middleware(
         The profiles file that is used. Empty where another middleware runs, where the user's own set-up is left alone,
         or where the profiles are not installed.
     """
-    if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
-        return ""
+    environment[DATA_PORT_VARIABLE] = str(secrets.choice(_DATA_PORTS))  # counts only in profiles that name it
+    chosen = _chosen_profiles(environment, largest_buffer, shared_bytes)
+    if chosen:
+        environment[PROFILES_VARIABLE] = chosen
+    return chosen
+
+
+def _chosen_profiles(environment: Mapping[str, str], largest_buffer: int | None, shared_bytes: int | None) -> str:
     folder = _profiles_folder()
-    if folder is None:
+    if folder is None or _is_set_up_by_user(environment):
         return ""
     if environment.get(PROFILES_VARIABLE) and not environment.get(BY_LAUNCH_VARIABLE):
         return ""
@@ -75,10 +93,12 @@ def set_up_middleware(
     chosen = folder / ("fastdds_udp.xml" if allowed >= RECEIVE_BUFFER_BYTES else "fastdds.xml")
     if (_free_shared_memory() if shared_bytes is None else shared_bytes) < _LEAST_SHARED_BYTES:
         chosen = folder / "fastdds_small.xml"
-    if not chosen.is_file():
-        return ""
-    environment[PROFILES_VARIABLE] = str(chosen)
-    return str(chosen)
+    return str(chosen) if chosen.is_file() else ""
+
+
+def _is_set_up_by_user(environment: Mapping[str, str]) -> bool:
+    """Whether another middleware runs, or Fast DDS is told what to do in another way than by a profiles file."""
+    return environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN)
 
 
 def free_message_buffers(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -90,7 +110,7 @@ def free_message_buffers(environment: MutableMapping[str, str] = os.environ) -> 
     nothing happens.
     """
     set_up_middleware(environment)
-    if any(environment.get(name) for name in (*_USERS_OWN, _PUBLICATION_MODE)):
+    if _is_set_up_by_user(environment) or environment.get(_PUBLICATION_MODE):
         return
     profiles = environment.get(PROFILES_VARIABLE, "")
     if profiles and Path(profiles).parent == _profiles_folder():  # also those that the process was started with

@@ -10,6 +10,7 @@ import pytest
 
 from cacheinf_ros.fast_dds import (
     BY_LAUNCH_VARIABLE,
+    DATA_PORT_VARIABLE,
     PROFILES_VARIABLE,
     QOS_FROM_PROFILES_VARIABLE,
     RECEIVE_BUFFER_BYTES,
@@ -57,10 +58,23 @@ def test_a_user_may_choose_shared_memory_for_camera_and_nodes() -> None:
     assert environment[PROFILES_VARIABLE].endswith("fastdds.xml")
 
 
+def test_every_start_has_a_data_port_of_its_own_within_its_domain() -> None:
+    """Also with profiles chosen by the user, and where the process that starts this one has a port."""
+    users = {PROFILES_VARIABLE: str(CONFIG / "fastdds.xml"), DATA_PORT_VARIABLE: "11"}
+    for environment in ({}, users):
+        offsets = set()
+        for _ in range(300):
+            set_up_middleware(environment, largest_buffer=0)
+            offsets.add(int(environment[DATA_PORT_VARIABLE]))
+        assert len(offsets) > 60
+        assert all(offset % 2 and 11 <= offset < 250 for offset in offsets)  # even ones are for discovery
+
+
 @pytest.mark.parametrize("own", OWN)
 def test_what_the_user_has_set_up_is_left_alone(own: dict[str, str]) -> None:
     environment = dict(own)
     assert set_up_middleware(environment, largest_buffer=2**30) == ""
+    del environment[DATA_PORT_VARIABLE]  # which counts only where the user's profiles name it
     assert environment == own
 
 
@@ -71,7 +85,7 @@ def test_a_server_frees_what_messages_took() -> None:
     assert ours[QOS_FROM_PROFILES_VARIABLE] == "1"
     inherited = {PROFILES_VARIABLE: ours[PROFILES_VARIABLE]}  # from a process of ours that started this one
     free_message_buffers(inherited)
-    assert inherited == ours
+    assert {**inherited, DATA_PORT_VARIABLE: ours[DATA_PORT_VARIABLE]} == ours
     launched = {**inherited, BY_LAUNCH_VARIABLE: "1"}
     free_message_buffers(launched)
     assert launched[QOS_FROM_PROFILES_VARIABLE] == "1"

@@ -12,7 +12,13 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEn
 from launch_ros.actions import Node
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, set_up_middleware
+from cacheinf_ros.fast_dds import (
+    BY_LAUNCH_VARIABLE,
+    DATA_PORT_VARIABLE,
+    PROFILES_VARIABLE,
+    USUAL_DATA_PORT,
+    set_up_middleware,
+)
 from cacheinf_ros.launch_arguments import (
     PACKAGE,
     Argument,
@@ -58,8 +64,12 @@ def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariabl
     if environment.get(PROFILES_VARIABLE):
         return []
     profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: UDP reception is for our nodes only
-    chosen = {PROFILES_VARIABLE: profiles, BY_LAUNCH_VARIABLE: "1"} if profiles else {}
-    return [SetEnvironmentVariable(name, value) for name, value in chosen.items()]
+    if not profiles:
+        return []
+    chosen = {PROFILES_VARIABLE: profiles, BY_LAUNCH_VARIABLE: "1", DATA_PORT_VARIABLE: str(USUAL_DATA_PORT)}
+    return [
+        SetEnvironmentVariable(name, value) for name, value in chosen.items()
+    ]  # our nodes choose ports of their own
 
 
 def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | None = None, **options: Any) -> Node:
