@@ -38,7 +38,8 @@ DATA_PORT_VARIABLE = "CACHEINF_DATA_PORT_OFFSET"
 """The environment variable that our profiles for shared memory read: the port of data, from the first of its domain."""
 USUAL_DATA_PORT = 11
 """The offset of the first process in any domain (RTPS 2.5, section 9.6.2.3: d3)."""
-_DATA_PORTS = range(USUAL_DATA_PORT, 250, 2)  # those of a domain; Fast DDS takes the next one where one is in use
+# Fast DDS goes on by two from a port in use: what is left up to a domain's 249 is for that. Domain 232 has 135 in all.
+_DATA_PORTS = range(USUAL_DATA_PORT, 132, 2)
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 _PUBLICATION_MODE = "RMW_FASTRTPS_PUBLICATION_MODE"  # not read where the profiles say how to publish
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cacheinf_ros.shared_segments import remove_abandoned_segments
+from cacheinf_ros.shared_segments import give_up_unfinished_ports, remove_abandoned_segments
 
 SIZE = 1000
 HOLD = """
@@ -72,3 +73,38 @@ def test_only_old_segments_of_fast_dds_are_removed(tmp_path: Path) -> None:
 
 def test_where_there_is_no_shared_memory_nothing_happens(tmp_path: Path) -> None:
     assert remove_abandoned_segments(tmp_path / "nowhere") == 0
+
+
+def port(folder: Path, number: int, content: bytes, *, age_s: float = 100.0) -> Path:
+    made = folder / f"fastdds_port{number}"
+    made.write_bytes(content)
+    then = made.stat().st_mtime - age_s
+    os.utime(made, (then, then))
+    return made
+
+
+def test_only_unfinished_ports_are_given_up_and_those_who_have_them_open_see_it(tmp_path: Path) -> None:
+    rest = bytes(100)
+    waiting = {
+        number: port(tmp_path, number, content)
+        for number, content in {7411: struct.pack("=I", 0) + rest, 7413: struct.pack("=I", 1) + rest, 7415: b""}.items()
+    }
+    kept = [
+        port(tmp_path, 7417, struct.pack("=I", 2) + rest),
+        port(tmp_path, 7419, struct.pack("=I", 3) + rest),
+        port(tmp_path, 7421, struct.pack("=I", 0) + rest, age_s=0.0),
+        segment(tmp_path, "fastdds_00000000000000a1"),
+    ]
+    for name in ("fastdds_port7411_el", "sem.fastdds_port7411_mutex", "other_port7411"):
+        kept.append(tmp_path / name)
+        kept[-1].write_bytes(bytes(32))
+    opened = {number: path.open("rb") for number, path in waiting.items()}
+    assert sorted(give_up_unfinished_ports(tmp_path)) == [path.name for path in waiting.values()]
+    assert not any(path.exists() for path in waiting.values()) and all(path.exists() for path in kept)
+    seen = {number: file.read() for number, file in opened.items()}
+    assert seen == {**dict.fromkeys((7411, 7413), struct.pack("=I", 3) + rest), 7415: b"\0"}
+    assert give_up_unfinished_ports(tmp_path) == []
+
+
+def test_there_may_be_no_shared_memory(tmp_path: Path) -> None:
+    assert give_up_unfinished_ports(tmp_path / "none") == []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from cacheinf_ros.catalog.serving import (
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.serving.serving_places import Places
+from cacheinf_ros.catalog.specialists import original_weights
 from cacheinf_ros.energy import PowerModel, RequestEnergy
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.quantisation import computes_int8
@@ -29,6 +31,7 @@ from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
+from cacheinf_ros.nodes.class_reports import ClassReports
 from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.energy import announced_meter
 from cacheinf_ros.nodes.figures import FigureTopic
@@ -54,12 +57,14 @@ class _Served:
     Attributes:
         configs: the node's configurations, with these catalogs.
         device, cloud: the places of variants; no server: ``cloud`` is None.
+        weights: the SHA-256 of each model's weights, by which other robots know it; a model without one is left out.
         service: decides about requests.
     """
 
     configs: CatalogsInUse
     device: DeviceModels
     cloud: CatalogCloud | None
+    weights: dict[str, str]
     service: CatalogService[InferenceResult]
 
 
@@ -88,6 +93,7 @@ class CatalogPipeline:
         self._connection: ServerConnection | None = None
         if Place.CLOUD in config.places or Place.SPLIT in config.places:
             self._connection = ServerConnection(node, get(ServerTopicsConfig), Sender(node, get(LimitConfig)))
+        self._reports = ClassReports(node, node.health) if config.specialise_together else None
         self._energy = RequestEnergy(get(PowerModel), announced_meter(node, "energy of requests"), node.health.note)
         self._report = BudgetReport(node.health)
         self._results = publish_on(node, InferenceResult, get(ResultConfig).result_topic, profile(_RESULT_DEPTH))
@@ -158,6 +164,8 @@ class CatalogPipeline:
         """
         self._node.health.counted("result_subscribers", lambda: 0)
         self._served.device.drop_all()
+        if self._reports is not None:
+            self._reports.close()
         if self._connection is not None:
             self._connection.close()
 
@@ -179,7 +187,8 @@ class CatalogPipeline:
         if connection and Place.CLOUD in config.places:
             cloud = CatalogCloud(node, folders, connection)
         announcer = Announcer(node.health.note, node.get_logger().info)
-        device = DeviceModels(folders, configs, announcer, split)
+        others = None if self._reports is None else self._reports.others
+        device = DeviceModels(folders, configs, announcer, split, others=others)
         service: CatalogService[InferenceResult] = CatalogService(
             demands,
             configs,
@@ -194,7 +203,8 @@ class CatalogPipeline:
             lambda view, result: self._message(view.header, result),
             before=before,
         )
-        return _Served(configs=configs, device=device, cloud=cloud, service=service)
+        weights = {folder.file.name: sha256 for folder in folders if (sha256 := original_weights(folder))}
+        return _Served(configs=configs, device=device, cloud=cloud, weights=weights, service=service)
 
     def _serve(self, served: _Served) -> None:
         """Serve these models from now on."""
@@ -202,6 +212,8 @@ class CatalogPipeline:
         self._served = served
         self.models: Sequence[str] = served.service.models
         self._report.follow(self.models)
+        if self._reports is not None:
+            self._reports.follow(frozenset(served.weights.values()))
         for gone in set(self._figures) - set(self.models):
             node.destroy_publisher(self._figures.pop(gone).publisher)
         for model in self.models:
@@ -224,8 +236,14 @@ class CatalogPipeline:
 
     def _tell(self) -> None:
         """Report what is left of the budget, even while no image comes; a timer calls this in another thread."""
-        service = self._served.service
-        self._report.left(service.account, service.left_s, self._used_bytes)
+        served = self._served
+        self._report.left(served.service.account, served.service.left_s, self._used_bytes)
+        if self._reports is not None:
+            told: dict[str, Counter[int]] = {}  # two models may have the same weights
+            for model, weights in served.weights.items():
+                told.setdefault(weights, Counter()).update(served.device.seen[model].news())
+            for weights, counts in told.items():
+                self._reports.tell(weights, counts)
 
     def _nothing(self, model: str, arrival: Arrival, error: str) -> InferenceResult:
         mode = self._node.parameters.get(EngineConfig).mode

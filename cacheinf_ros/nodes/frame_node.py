@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +26,9 @@ from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState, logging_as
 from cacheinf_ros.pipeline.node_configs import ImageConfig, WatchConfig
 from cacheinf_ros.quiet_end import end_quietly_on_signals, ignore_signals
-from cacheinf_ros.shared_segments import remove_abandoned_segments
+from cacheinf_ros.shared_segments import give_up_unfinished_ports, remove_abandoned_segments, watched_ports
 
+_log = logging.getLogger(__name__)
 READY = "ready"
 """What a node logs once it takes frames."""
 
@@ -191,6 +193,7 @@ def run_nodes(
         set_up: sets up the middleware, once there is room in shared memory.
     """
     freed = remove_abandoned_segments()
+    give_up_unfinished_ports()  # or rclpy might wait for one for ever
     set_up()
     end_quietly_on_signals(rclpy.try_shutdown)
     said_by = name
@@ -201,15 +204,16 @@ def run_nodes(
         if freed:
             said = f"removed {freed / 1e6:.0f} MB of shared memory that processes which were killed had left"
             rclpy.logging.get_logger(name).info(said)
-        nodes = make()
-        if len(nodes) == 1:
-            log_to_ros(nodes[0].get_logger().name)  # with its namespace, or /rosout would not have the package's lines
-        for node in nodes:
-            said_by = node.get_logger().name
-            with logging_as(said_by):
-                node.start()
-        said_by = name
-        code = NodeThreads(nodes).spin()
+        with watched_ports(_tell_ports):
+            nodes = make()
+            if len(nodes) == 1:
+                log_to_ros(nodes[0].get_logger().name)  # with its namespace, or /rosout would lack the package's lines
+            for node in nodes:
+                said_by = node.get_logger().name
+                with logging_as(said_by):
+                    node.start()
+            said_by = name
+            code = NodeThreads(nodes).spin()
     except START_ERRORS as error:
         rclpy.logging.get_logger(said_by).fatal(" ".join(str(error).split()))
         code = 2
@@ -217,3 +221,7 @@ def run_nodes(
         ignore_signals()
         rclpy.try_shutdown()
     return code
+
+
+def _tell_ports(names: list[str]) -> None:
+    _log.warning("%s in /dev/shm: made by a process that was killed meanwhile; whoever waited for it goes on", names)

@@ -66,10 +66,9 @@ def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariabl
     profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: UDP reception is for our nodes only
     if not profiles:
         return []
+    # our nodes choose ports of their own; in other processes Fast DDS would complain about a missing variable
     chosen = {PROFILES_VARIABLE: profiles, BY_LAUNCH_VARIABLE: "1", DATA_PORT_VARIABLE: str(USUAL_DATA_PORT)}
-    return [
-        SetEnvironmentVariable(name, value) for name, value in chosen.items()
-    ]  # our nodes choose ports of their own
+    return [SetEnvironmentVariable(name, value) for name, value in chosen.items()]
 
 
 def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | None = None, **options: Any) -> Node:

@@ -19,6 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.catalog.specialists.other_robots import ClassReport
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet, save_training_set
 from cacheinf_ros.engine import FrameStart, Pixels, Side
 from cacheinf_ros.engine.bounded.calibration import Calibration
@@ -38,6 +39,7 @@ from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.ir import Conv, Levels
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import EngineState, InferenceResult
+from cacheinf_ros.nodes.class_count_messages import report_message
 from cacheinf_ros.nodes.conversions import byte_array, cache_map_message
 from cacheinf_ros.nodes.packet_messages import packet_message, result_content, whole_frame
 from cacheinf_ros.offload.planning import Machines
@@ -301,6 +303,10 @@ def _messages() -> dict[str, list[bytes]]:
         key_point_x=[1.0], key_point_y=[2.0], key_point_scores=[0.5],
     )  # fmt: skip
     return {
+        "class_counts": [
+            bytes(serialize_message(report_message(ClassReport(robot="a", model="0" * 64, counts=counts))))
+            for counts in ({}, {3: 40}, {3: 40, 999: 1, 0: 7})
+        ],
         "cache_map": [bytes(serialize_message(cache_map_message(header, update))) for update in updates],
         "image": [bytes(serialize_message(message)) for message in raw],
         "compressed_image": [bytes(serialize_message(message)) for message in pictures],

@@ -14,7 +14,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from cacheinf_ros.cache_map import compose
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.mode import Mode
-from cacheinf_ros.msg import CacheMap, EngineState, SplitPacket
+from cacheinf_ros.msg import CacheMap, ClassCounts, EngineState, SplitPacket
+from cacheinf_ros.nodes.class_count_messages import report_from
 from cacheinf_ros.nodes.conversions import image_from, image_size, link_from
 from cacheinf_ros.nodes.image_messages import CameraMessages
 from cacheinf_ros.nodes.matcher import MatcherNode
@@ -95,8 +96,15 @@ def engine_state(data: bytes) -> bool:
     return True
 
 
+def class_counts(data: bytes) -> bool:
+    """Decode what another robot says that its models have answered."""
+    message = _deserialized(data, ClassCounts)
+    return message is not None and accepts(lambda found: report_from(found), message)
+
+
 MESSAGE_DECODERS: dict[str, Decoder] = {
-    each.__name__: each for each in (cache_map, image, compressed_image, packet, frame, result, engine_state)
+    each.__name__: each
+    for each in (cache_map, image, compressed_image, packet, frame, result, engine_state, class_counts)
 }
 
 

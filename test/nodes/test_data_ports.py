@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Each start of a process takes a port of its own, so that it meets no memory that a killed one has left."""
+"""Each start of a process takes a port of its own, so that it hardly ever has that of one that was just killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_profiles_take_the_port_that_they_are_told_or_the_usual_one(
 
 
 def test_each_start_has_a_port_of_its_own(domain: int) -> None:
-    """Also where the process that starts it has one: three in a row by chance are one in 14,161."""
+    """Also where the process that starts it has one; three alike by chance are one in 3,721."""
     first = FIRST_PORT + PORTS * domain
     offsets = set()
     for _ in range(3):

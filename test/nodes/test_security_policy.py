@@ -122,7 +122,7 @@ def _all_nodes(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
         "matcher": {"use_sim_time": True},
         "inference": {"model": TINY, **robot},
         "cached_inference": {"model": TINY, **robot},
-        "catalog_inference": {**catalogs, **robot, "policy": "server_first"},
+        "catalog_inference": {**catalogs, **robot, "policy": "server_first", "specialise_together": True},
         "server": {"use_sim_time": True, "model": TINY, "threads": 1},
         "replay": {"use_sim_time": True, "publish_clock": True, "rate": 5.0, "loop": True},
     }

@@ -177,6 +177,11 @@ class CatalogConfig(CatalogFoldersConfig):
         "built with --specialise",
         live=True,
     )
+    specialise_together: bool = parameter(
+        False,
+        "tell other robots that ask the same models what classes were answered, and listen to them (/class_counts): a "
+        "specialist comes sooner, and also for models that are asked about once a second",
+    )
     share_operators: bool = setting(
         True, "run leading operators that models on this device have in common once, where they are asked at one rate"
     )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -17,7 +19,9 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
 from cacheinf_ros.catalog.serving.specialised_cache import SpecialisedCache, specialised_cache
-from cacheinf_ros.catalog.specialists.dominance import ClassWindow
+from cacheinf_ros.catalog.specialists import original_weights
+from cacheinf_ros.catalog.specialists.other_robots import OtherRobots
+from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
@@ -68,7 +72,11 @@ class _Loaded:
 
 
 class DeviceModels:
-    """Loads and runs variants on the device; not thread-safe."""
+    """Loads and runs variants on the device; not thread-safe.
+
+    Attributes:
+        seen: what each model has lately answered, by the model's name; other threads may ask it for news.
+    """
 
     def __init__(
         self,
@@ -77,6 +85,7 @@ class DeviceModels:
         announcer: Announcer,
         split: PartitionLoader | None = None,
         rules: SkewRules = USUAL_RULES,
+        others: OtherRobots | None = None,
     ) -> None:
         """Prepare; nothing is loaded yet.
 
@@ -86,13 +95,17 @@ class DeviceModels:
             parameters: the node's parameters, for matching and engines.
             split: loads variants that are to be split; None: none is split.
             rules: rules for specialists.
+            others: what other robots' models have lately answered; None: only this robot's count.
         """
         self._announcer, self._split, self._rules = announcer, split, rules
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
         self._producer = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
-        self._seen = {model: ClassWindow(rules.window_s) for model in self._folders}
+        self.seen = {
+            model: SeenClasses(rules.window_s, rules.watch_s, _counts_of_others(folder, others))
+            for model, folder in self._folders.items()
+        }
         self._matched: View | None = None
 
     def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> bool:
@@ -118,7 +131,7 @@ class DeviceModels:
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
             source = _source(folder, variant, announcer)
-            seen = self._seen[model]
+            seen = self.seen[model]
             cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules, seen)
             self._loaded[model] = _Loaded(variant, cached or self._grouped(model, network))
         return True
@@ -235,11 +248,7 @@ class DeviceModels:
         Args:
             stamp_ns: time stamp of the image.
         """
-        loaded = self._loaded.get(model)
-        if loaded is not None and isinstance(loaded.cached, SpecialisedCache):
-            loaded.cached.heard(class_id, stamp_ns)
-        else:
-            self._seen[model].add(class_id, stamp_ns / _NS_PER_S)
+        self.seen[model].add(class_id, stamp_ns / _NS_PER_S)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check the model's loss against bounded mode's promise, where a check is due."""
@@ -264,6 +273,14 @@ class DeviceModels:
     def _is_heaviest(self, loaded: _Loaded) -> bool:
         """Tell whether this is the heaviest network; it alone teaches the choice of matchers, to be consistent."""
         return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())
+
+
+def _counts_of_others(folder: CatalogFolder, others: OtherRobots | None) -> Callable[[], Counter[int]]:
+    """Return what gives the classes that other robots' same model has answered; none where weights have no digest."""
+    weights = original_weights(folder)
+    if others is None or not weights:
+        return Counter
+    return lambda: others.counts(weights, time.monotonic())
 
 
 def _source(folder: CatalogFolder, variant: str, announcer: Announcer) -> SpecialistSource | None:

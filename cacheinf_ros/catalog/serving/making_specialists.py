@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.specialists.dominance import ClassWindow, Dominance
+from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, load_trunks
+from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules, Specialiser
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, original_name, read_specialise
 from cacheinf_ros.errors import CacheinfError
@@ -46,11 +47,11 @@ class SpecialistSource:
         folder = read_specialise(catalog, compares=False)
         return None if folder is None else cls(catalog=catalog, folder=folder, variant=variant)
 
-    def new_specialiser(self, rules: SkewRules, seen: ClassWindow) -> Specialiser:
+    def new_specialiser(self, rules: SkewRules, seen: SeenClasses) -> Specialiser:
         """Make a specialiser that looks for the skews worth a specialist before this variant.
 
         Args:
-            seen: the model's latest results.
+            seen: the model's latest results, and other robots'.
         """
         return Specialiser(self.folder.file.classes, self.folder.pairs_for(self.variant), rules, seen)
 

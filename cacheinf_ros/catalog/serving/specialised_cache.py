@@ -16,8 +16,9 @@ from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource, SpecialistThread
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade, class_output
-from cacheinf_ros.catalog.specialists.dominance import ClassWindow, Dominance
+from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, make_specialist
+from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import (
     Answered,
     Prepare,
@@ -46,7 +47,7 @@ def specialised_cache(
     parameters: CurrentConfigs,
     announcer: Announcer,
     rules: SkewRules,
-    seen: ClassWindow,
+    seen: SeenClasses,
 ) -> SpecialisedCache | None:
     """Give a variant a cache and specialists; returns None for int8, or where no small trunk is faster.
 
@@ -56,7 +57,7 @@ def specialised_cache(
         parameters: the node's parameters.
         announcer: the model's announcer.
         rules: rules by which a skew begins and ends.
-        seen: the model's latest results, wherever they were computed.
+        seen: the model's latest results, wherever they were computed, and other robots'.
     """
     if not source.folder.pairs_for(source.variant):
         why = "is as fast as any small trunk" if network.scales is None else "is computed in int8"
@@ -84,7 +85,7 @@ class SpecialisedCache(CachedModel):
         parameters: CurrentConfigs,
         announcer: Announcer,
         rules: SkewRules,
-        seen: ClassWindow,
+        seen: SeenClasses,
     ) -> None:
         super().__init__(runner)
         self._source, self._parameters, self._announcer, self._rules = source, parameters, announcer, rules
@@ -114,7 +115,9 @@ class SpecialisedCache(CachedModel):
         run_whole = super().run
         self._follow_parameter()
         if not self._is_on:
-            return run_whole(image, stamp_ns, config)
+            result = run_whole(image, stamp_ns, config)
+            self._seen.add(int(result.engine.outputs[self._output].argmax()), stamp_ns / _NS_PER_S)
+            return result
         self._take_what_was_made()
         small_ran: list[FrameResult] = []
         whole_ran: list[FrameResult] = []
@@ -136,10 +139,6 @@ class SpecialisedCache(CachedModel):
             self._answers[verdict.answered] += 1
         self._tell()
         return self._result(verdict, small_ran, whole_ran, (image.shape[0], image.shape[1]))
-
-    def heard(self, class_id: int, stamp_ns: int) -> None:
-        """Count a class that the model has answered elsewhere."""
-        self._specialiser.heard(class_id, stamp_ns / _NS_PER_S)
 
     def forget_from(self, stamp_ns: int) -> None:
         """Forget cached frames from this time on, as time went back."""

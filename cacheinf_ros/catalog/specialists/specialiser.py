@@ -7,17 +7,19 @@ the end of a skew is detected (three signs, with occasional audits by the generi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import comb
 
-from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Dominance, Pair, find_dominance
+from cacheinf_ros.catalog.specialists.dominance import PAIRS, Dominance, Pair, find_dominance
+from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialist import Specialist
 
 _UNLIKELY = 0.05
 _SLACK = 0.1  # a skew has ended when its classes' share is this much below the pair's p
+_LEAST_AUDITS = 7  # are kept however old: what a model has in 10 s that is asked 10 times a second
 _MOST_CONTRADICTED = 0.1  # contradicted share of a specialist's answers that is tolerated beyond the expected
 
 
@@ -104,24 +106,25 @@ class Specialiser:
         classes: int,
         pairs: Sequence[Pair] = PAIRS,
         rules: SkewRules = USUAL_RULES,
-        seen: ClassWindow | None = None,
+        seen: SeenClasses | None = None,
     ) -> None:
         """Start without a specialist.
 
         Args:
             classes: number of the model's classes.
             pairs: the skews worth a specialist, see :func:`pareto.useful_pairs`, the most wanted first.
-            seen: the model's latest results, of ``rules.window_s``, which this one goes on to count; None: there are
-                none.
+            seen: the model's latest results, by windows of ``rules``, which this one goes on to count; None: there are
+                none, and no other robots.
         """
         self.stage = Stage.GENERIC
         self.specialist: Specialist | None = None
         self._rules, self._classes, self._pairs = rules, classes, pairs
-        self._seen = ClassWindow(rules.window_s) if seen is None else seen
+        self._seen = SeenClasses(rules.window_s, rules.watch_s) if seen is None else seen
         self._dominance: Dominance | None = None
-        self._recent = ClassWindow(rules.watch_s)
         self._answered: deque[tuple[float, Answered]] = deque()
+        self._audits: deque[tuple[float, Answered]] = deque()
         self._since_audit = 0
+        self._restarts = self._seen.restarts
         self._not_before_s = float("-inf")
         self._now_s = float("-inf")
 
@@ -140,7 +143,12 @@ class Specialiser:
             now_s: time of the result, seconds; where it goes back, the stream has restarted, and earlier results are
                 dropped.
         """
-        self.heard(class_id, now_s)
+        self._seen.add(class_id, now_s)
+        if self._seen.restarts != self._restarts:
+            self._restarts = self._seen.restarts
+            self._forget_answers()
+            self._not_before_s = float("-inf")
+        self._now_s = now_s
         if self.stage is Stage.GENERIC:
             return self._looking(now_s)
         if self.stage is Stage.SPECIALISED:
@@ -148,26 +156,13 @@ class Specialiser:
         why = self._ended()
         return self._withdrawn(why, now_s) if why else None
 
-    def heard(self, class_id: int, now_s: float) -> None:
-        """Count a result that was given elsewhere, as by a server; nothing is ordered before the next one from here.
-
-        Args:
-            class_id: the answer that was given.
-            now_s: as in :meth:`observe`.
-        """
-        if now_s < self._now_s:
-            self._forget()
-        self._now_s = now_s
-        self._seen.add(class_id, now_s)
-        self._recent.add(class_id, now_s)
-
     def deployed(self, specialist: Specialist) -> bool:
         """Use a specialist that was made; returns False where it is no longer wanted and must not be used."""
         if self.stage is not Stage.PREPARING or specialist.dominance is not self._dominance:
             return False
         self.stage, self.specialist = Stage.SPECIALISED, specialist
         self._since_audit = 0
-        self._answered.clear()
+        self._forget_answers()
         return True
 
     def rejected(self) -> None:
@@ -176,31 +171,51 @@ class Specialiser:
             self._back(self._now_s)
 
     def _looking(self, now_s: float) -> Prepare | None:
-        rules = self._rules
-        is_full = self._seen.span_s >= rules.window_s / 2 and len(self._seen) >= rules.results
-        if not is_full or now_s < self._not_before_s:
+        if now_s < self._not_before_s:
             return None
-        self._dominance = find_dominance(self._seen.counts, self._classes, self._pairs)
+        seen = self._seen
+        if seen.is_long and len(seen.latest) >= self._rules.results:
+            self._dominance = find_dominance(seen.latest.counts, self._classes, self._pairs)
+        else:
+            self._dominance = self._with_others()
         if self._dominance is None:
             return None
         self.stage = Stage.PREPARING
         return Prepare(dominance=self._dominance)
 
+    def _with_others(self) -> Dominance | None:
+        """Look for a skew in what other robots have seen, as this one has seen too little.
+
+        Its own latest results must not contradict it, and have to be enough to notice its end. They are not added to
+        the others': a few of a single view would make its classes part of any skew.
+        """
+        rules, recent = self._rules, self._seen.recent
+        if len(recent) < rules.watch_results:
+            return None
+        others = Counter({each: count for each, count in self._seen.others().items() if 0 <= each < self._classes})
+        if others.total() < rules.results / 2 or others.total() + len(self._seen.latest) < rules.results:
+            return None
+        found = find_dominance(others, self._classes, self._pairs)
+        return found if found is not None and recent.share(found.classes) >= _least_share(found) else None
+
     def _note(self, answered: Answered, now_s: float) -> None:
+        old_s = now_s - self._rules.watch_s
         self._answered.append((now_s, answered))
-        while self._answered[0][0] <= now_s - self._rules.watch_s:
+        while self._answered[0][0] <= old_s:
             self._answered.popleft()
+        if answered.is_audit:
+            self._audits.append((now_s, answered))
+        while len(self._audits) > _LEAST_AUDITS and self._audits[0][0] <= old_s:
+            self._audits.popleft()
         self._since_audit = 0 if answered.is_audit else self._since_audit + (answered is Answered.SPECIALIST)
 
     def _ended(self) -> str:
         """Return why the skew has ended or the specialist is useless; "" where neither is so."""
         assert self._dominance is not None
-        if len(self._recent) < self._rules.watch_results:
+        recent = self._seen.recent
+        if len(recent) < self._rules.watch_results:
             return ""
-        share, least = (
-            self._recent.share(self._dominance.classes),
-            self._dominance.pair.p - _SLACK,
-        )
+        share, least = recent.share(self._dominance.classes), _least_share(self._dominance)
         if share < least:
             return f"its classes make up {share:.0%} of the last results, less than {least:.0%}"
         return self._useless(self.specialist) if self.specialist is not None else ""
@@ -212,9 +227,9 @@ class Specialiser:
         passed, expected = kinds.count(Answered.PASSED_ON) / len(kinds), specialist.expected
         if passed > expected.break_even:
             return f"it passes {passed:.0%} of the frames on; from {expected.break_even:.0%} on it only costs"
-        contradicted = kinds.count(Answered.CONTRADICTED)
+        checked = len(self._audits)
+        contradicted = sum(answered is Answered.CONTRADICTED for _, answered in self._audits)
         most = expected.disagreement + _MOST_CONTRADICTED
-        checked = contradicted + kinds.count(Answered.CONFIRMED)
         if contradicted > 1 and _chance(contradicted, checked, min(most, 1.0)) < _UNLIKELY:
             return f"the model contradicts {contradicted} of {checked} of its answers"
         return ""
@@ -226,13 +241,16 @@ class Specialiser:
     def _back(self, now_s: float) -> None:
         self.stage, self.specialist, self._dominance = Stage.GENERIC, None, None
         self._not_before_s = now_s + self._rules.pause_s
-        self._answered.clear()
+        self._forget_answers()
 
-    def _forget(self) -> None:
-        self._seen.clear()
-        self._recent.clear()
+    def _forget_answers(self) -> None:
         self._answered.clear()
-        self._not_before_s = float("-inf")
+        self._audits.clear()
+
+
+def _least_share(dominance: Dominance) -> float:
+    """Return the share of recent results below which a skew has ended."""
+    return dominance.pair.p - _SLACK
 
 
 def _chance(least: int, of: int, share: float) -> float:

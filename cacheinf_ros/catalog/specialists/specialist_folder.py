@@ -251,6 +251,11 @@ def original_name(catalog: CatalogFolder) -> str:
     return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
 
 
+def original_weights(catalog: CatalogFolder) -> str:
+    """Return the SHA-256 of the unchanged original's weights, by which robots tell that their models are one."""
+    return next(entry.sha256 for entry in catalog.file.variants if entry.recipe == Recipe())
+
+
 def reserving(catalog: CatalogFolder) -> Catalog:
     """Return the catalog with the memory of a specialist added to each variant on the device.
 

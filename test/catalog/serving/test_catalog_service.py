@@ -180,7 +180,7 @@ def test_a_variant_that_the_server_refuses_leaves_requests_to_what_it_has(tmp_pa
         robot.service.improve()
     assert server.asked == ["original", "8bit", "8bit", "8bit"]
     assert robot.notes["door: not_loaded"] == "original (cloud): the server refuses: it has no such variant"
-    assert robot.device._seen["door"].counts == {2: len(server.asked) - 1}, "what the server answers counts"
+    assert robot.device.seen["door"].latest.counts == {2: len(server.asked) - 1}, "what the server answers counts"
 
 
 def test_a_variant_that_the_server_refuses_is_tried_ever_more_seldom(

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from skewed import CLASSES, draw, training_set
 
-from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow
+from cacheinf_ros.catalog.specialists.dominance import PAIRS
 from cacheinf_ros.catalog.specialists.retarget import retarget
+from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import (
     Answered,
     Prepare,
@@ -26,8 +30,9 @@ RULES = SkewRules()
 class Stream:
     """A camera and its model: a specialist answers for classes that it knows, unless told otherwise."""
 
-    def __init__(self, rules: SkewRules = RULES) -> None:
-        self.specialiser = Specialiser(CLASSES, rules=rules)
+    def __init__(self, rules: SkewRules = RULES, others: Callable[[], Counter[int]] = Counter) -> None:
+        self.seen = SeenClasses(rules.window_s, rules.watch_s, others)
+        self.specialiser = Specialiser(CLASSES, rules=rules, seen=self.seen)
         self.now_s = 0.0
         self.audits = 0
 
@@ -72,19 +77,86 @@ def test_results_from_elsewhere_count_but_order_nothing() -> None:
     stream = Stream()
     for class_id in draw(np.random.default_rng(0), 300):
         stream.now_s += 1 / FPS
-        stream.specialiser.heard(class_id, stream.now_s)
+        stream.seen.add(class_id, stream.now_s)
     assert stream.specialiser.stage is Stage.GENERIC
     assert isinstance(stream.show([0]), Prepare)
 
 
 def test_one_goes_on_with_what_another_has_seen() -> None:
-    seen = ClassWindow(RULES.window_s)
+    seen = SeenClasses(RULES.window_s, RULES.watch_s)
     before = Specialiser(CLASSES, seen=seen)
     classes = draw(np.random.default_rng(0), 140)
     assert not any(before.observe(each, Answered.GENERIC, i / FPS) for i, each in enumerate(classes))
     now_s = len(classes) / FPS + 1.0
     assert Specialiser(CLASSES).observe(0, Answered.GENERIC, now_s) is None
     assert isinstance(Specialiser(CLASSES, seen=seen).observe(0, Answered.GENERIC, now_s), Prepare)
+
+
+def test_other_robots_show_the_skew_sooner() -> None:
+    others = Counter(draw(np.random.default_rng(1), 100))
+    stream = Stream(others=lambda: others)
+    order = stream.show(draw(np.random.default_rng(0), 1000))
+    assert isinstance(order, Prepare) and sorted(order.dominance.classes) == list(range(7))
+    assert RULES.watch_results <= len(stream.seen.latest) < 3 * RULES.watch_results  # alone it takes 15 seconds
+
+
+def test_a_slow_model_gets_a_specialist_with_others_only() -> None:
+    """At one result a second, 30 are in the window, and 50 are wanted."""
+    others = Counter(draw(np.random.default_rng(1), 100))
+    for given, expected in ((Counter(), False), (others, True)):
+        stream = Stream(others=lambda given=given: given)  # type: ignore[misc]
+        orders = []
+        for class_id in draw(np.random.default_rng(0), 100):
+            stream.now_s += 1.0
+            orders.append(stream.specialiser.observe(class_id, Answered.GENERIC, stream.now_s))
+        assert any(isinstance(order, Prepare) for order in orders) == expected
+
+
+def test_a_slow_model_notices_that_its_specialist_is_wrong() -> None:
+    """At one result a second an audit comes every 15 s, and the window in which a skew's end is seen has 10 s."""
+    others = Counter(draw(np.random.default_rng(1), 100))
+    stream = Stream(others=lambda: others)
+    stream.specialise()
+    order = None
+    for _ in range(200):
+        stream.now_s += 1.0
+        answered = Answered.CONTRADICTED if stream.specialiser.audit_due else Answered.SPECIALIST
+        order = stream.specialiser.observe(0, answered, stream.now_s)
+        if order is not None:
+            break
+    assert isinstance(order, Withdraw) and "the model contradicts" in order.why
+
+
+def test_others_and_its_own_must_be_as_many_as_one_alone_would_need() -> None:
+    stream = Stream(others=lambda: Counter({0: 30}))
+    assert stream.show([0] * 19) is None
+    assert isinstance(stream.show([0]), Prepare)
+
+
+@pytest.mark.parametrize("by_server", [False, True])
+def test_a_stream_that_begins_anew_is_looked_at_anew(by_server: bool) -> None:
+    """Also where it goes back with an answer from elsewhere, which comes before the next one from here."""
+    stream = Stream(SkewRules(pause_s=1000.0))
+    stream.specialise()
+    assert isinstance(stream.show([14] * 200), Withdraw)
+    at_s, stream.now_s = stream.now_s, 0.0
+    if by_server:
+        stream.seen.add(0, stream.now_s)
+        stream.now_s = at_s + 1.0  # later than the last answer from here
+    assert isinstance(stream.show(draw(np.random.default_rng(0), 1000)), Prepare)
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ({0: 24}, "too few"),
+        ({14: 1000}, "it does not see that itself"),
+        ({CLASSES: 1000, 2**32 - 1: 1000}, "the model has no such classes"),
+    ],
+)
+def test_others_decide_nothing(others: dict[int, int], why: str) -> None:
+    stream = Stream(others=lambda: Counter(others))
+    assert stream.show([0] * 12 + [1] * 3 + [2] * 3 + [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] * 3) is None, why
 
 
 def test_few_results_decide_nothing() -> None:
