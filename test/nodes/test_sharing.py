@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,15 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 START_S = 60.0
 OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(rig: Any) -> Iterator[None]:
+    """Kill what a test that fails leaves running: a second server of that name would confuse the next one."""
+    yield
+    for process in rig.nodes.processes:
+        if process.exit_code is None:
+            process.kill()
 
 
 @pytest.fixture
@@ -159,7 +168,8 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
         robot.kill()
     else:
         assert robot.stop() == 0
-    assert wait_until(lambda: rig.station.said("server").get("sharing robots") == "0", START_S)
+    said = rig.station.said
+    assert wait_until(lambda: said("server").get("sharing robots") == "0", START_S), (said("server"), server.output)
     assert ("not a word of it" in server.output) == is_killed
     assert server.stop() == 0
 
