@@ -111,19 +111,16 @@ def watched_ports(tell: Callable[[list[str]], None]) -> Iterator[None]:
 
 
 def _given_up(port: Path, newest: float) -> bool:
-    descriptor = os.open(port, os.O_RDWR)
-    try:
-        found = os.fstat(descriptor)
-        if found.st_mtime > newest:
+    with port.open("r+b", buffering=0) as file:
+        if os.fstat(file.fileno()).st_mtime > newest:
             return False
-        state = os.pread(descriptor, _STATE.size, 0)
+        state = file.read(_STATE.size)
         if len(state) < _STATE.size:
-            os.ftruncate(descriptor, 1)
+            file.truncate(1)
         elif _STATE.unpack(state)[0] in _UNFINISHED:
-            os.pwrite(descriptor, _STATE.pack(_CORRUPTED), 0)
+            file.seek(0)
+            file.write(_STATE.pack(_CORRUPTED))
         else:
             return False
-        port.unlink()
-        return True
-    finally:
-        os.close(descriptor)
+    port.unlink()
+    return True
