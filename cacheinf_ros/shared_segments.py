@@ -45,13 +45,19 @@ def remove_abandoned_segments(folder: Path = _SHARED_MEMORY, *, least_age_s: flo
     """
     freed = 0
     newest = time.time() - least_age_s
-    with suppress(OSError):  # no such folder
-        for lock in list(folder.iterdir()):
-            found = _LOCK.fullmatch(lock.name)
-            if found is not None:
-                with suppress(OSError):  # another user's, in use, or somebody else removes it at this moment
-                    freed += _removed(lock, folder / found[1], newest)
+    for lock, named in _files(folder, _LOCK):
+        with suppress(OSError):  # another user's, in use, or somebody else removes it at this moment
+            freed += _removed(lock, folder / named[1], newest)
     return freed
+
+
+def _files(folder: Path, names: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
+    """Return the files of a folder with such names, and the matches of these; none where there is no such folder."""
+    try:
+        found = [(path, names.fullmatch(path.name)) for path in folder.iterdir()]
+    except OSError:
+        return []
+    return [(path, match) for path, match in found if match is not None]
 
 
 def _removed(lock: Path, segment: Path, newest: float) -> int:
@@ -84,12 +90,10 @@ def give_up_unfinished_ports(folder: Path = _SHARED_MEMORY, *, least_age_s: floa
     """
     given_up = []
     newest = time.time() - least_age_s
-    with suppress(OSError):  # no such folder
-        for port in list(folder.iterdir()):
-            if _PORT.fullmatch(port.name):
-                with suppress(OSError):  # another user's, or somebody else removes it at this moment
-                    if _given_up(port, newest):
-                        given_up.append(port.name)
+    for port, _ in _files(folder, _PORT):
+        with suppress(OSError):  # another user's, or somebody else removes it at this moment
+            if _given_up(port, newest):
+                given_up.append(port.name)
     return given_up
 
 

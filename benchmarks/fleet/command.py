@@ -172,7 +172,10 @@ def _compared(
     real = [took for robot in robots for took in robot.took_ms]
     simulated = [took for report in rounds for took in report.latencies_ms]
     busy = float(np.mean([report.busy for report in rounds]))
-    row: dict[str, float] = {"robots": len(robots), "frames": len(real), "busy": busy}
+    of_each = [float(np.median(robot.took_ms)) for robot in robots]
+    row: dict[str, float] = {
+        "robots": len(robots), "frames": len(real), "busy": busy, "slowest_over_fastest": max(of_each) / min(of_each)
+    }  # fmt: skip
     for quantile in _QUANTILES:
         row[f"real_p{quantile}_ms"] = float(np.percentile(real, quantile))
         row[f"simulated_p{quantile}_ms"] = float(np.percentile(simulated, quantile))
@@ -196,12 +199,16 @@ def _tables(overhead: dict[str, list[float]], rows: list[dict[str, float]], admi
         ways.add_row(name.replace("_", " "), *(f"{value:.2f}" for value in values))
     added = np.subtract(found["fleet"], found["in_process"])
     ways.add_row("the fleet adds", *(f"{value:+.2f}" for value in added))
-    fleets = Table("robots", "frames", "real p50, p95, ms", "simulated p50, p95, ms", "p95 off by", title="real fleets")
+    fleets = Table(
+        "robots", "frames", "real p50, p95, ms", "simulated p50, p95, ms", "p95 off by", "p50, slowest / fastest robot",
+        title="real fleets",
+    )  # fmt: skip
     for row in rows:
         off = row["simulated_p95_ms"] / row["real_p95_ms"] - 1
         fleets.add_row(
             f"{row['robots']:.0f}", f"{row['frames']:.0f}", f"{row['real_p50_ms']:.1f}, {row['real_p95_ms']:.1f}",
             f"{row['simulated_p50_ms']:.1f}, {row['simulated_p95_ms']:.1f}", f"{100 * off:+.0f} %",
+            f"{row['slowest_over_fastest']:.2f}",
         )  # fmt: skip
     asked = Table(
         "asked",

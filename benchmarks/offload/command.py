@@ -33,6 +33,10 @@ def offload_map(
     model: ModelReference = "scenenet",
     size: Size = None,
     schedule_s: Annotated[float, typer.Option(min=0.1, help="Search for schedules, s, for each speed.")] = 15.0,
+    budget_mb: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Memory for the cache, 10**6 bytes; the last column compares with everything kept."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The picture.")] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -40,24 +44,39 @@ def offload_map(
 
     Example: cacheinf bench offload-map --model torchvision:resnet50 --size 480x640 --out map.png
     """
-    from benchmarks.offload.policy_map import plot_policy_map, policy_map
+    from benchmarks.offload.policy_map import beside_everything, plot_policy_map, policy_map
     from cacheinf_ros.engine import Engine, EngineConfig
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.offload.planning import Workload, profile
 
-    engine = Engine(load_model(model, input_size=parse_size(size)), EngineConfig(threads=1))
+    network = load_model(model, input_size=parse_size(size))
+    engine = Engine(network, EngineConfig(threads=1))
     workload = Workload(engine.program.layout)
     with shown_progress("solving") as show:
         robot_ms = profile(engine.program.layout, workload.space, engine.cost)
         places = policy_map(workload, robot_ms, schedule_s=schedule_s, progress=show)
-    write_report(json_file, {"model": model, "robot_ms": float(robot_ms[:, -1].sum()), "places": places})
-    table = Table("speed", "Mbit/s", "reuse", "best baseline", "ms", "cacheinf", "/ baseline", "/ best")
+        if budget_mb is not None:
+            show("choosing which maps are kept")
+            merged = Engine(network, EngineConfig(threads=1, cache_budget_mb=budget_mb), with_server=True)
+            assert merged.shared is not None
+            layout, space = merged.program.layout, merged.shared.space
+            # operators take what was measured before: two measurements would differ
+            within = policy_map(
+                Workload(layout, space), profile(layout, space, engine.cost), schedule_s=schedule_s, progress=show
+            )
+            places = beside_everything(within, places)
+    write_report(
+        json_file,
+        {"model": model, "budget_mb": budget_mb, "robot_ms": float(robot_ms[:, -1].sum()), "places": places},
+    )
+    more = [] if budget_mb is None else ["/ everything kept"]
+    table = Table("speed", "Mbit/s", "reuse", "best baseline", "ms", "cacheinf", "/ baseline", "/ best", *more)
     for place in places:
         took = place["ms"]
         table.add_row(
             f"{place['speed']:g}", f"{place['mbit_s']:g}", f"{place['reuse']:g}", place["best_baseline"],
             f"{took[place['best_baseline']]:.1f}", f"{took['cacheinf']:.1f}", f"{place['over_baseline']:.2f}",
-            f"{place['over_best']:.2f}",
+            f"{place['over_best']:.2f}", *(f"{place['over_everything']:.2f}" for _ in more),
         )  # fmt: skip
     Console().print(table)
     if out is not None:

@@ -28,6 +28,7 @@ SYSTEMS: Mapping[str, System] = {
     "dnn_surgery": replace(_LAYERS, robot=Mode.DENSE),
     "dnn_surgery_cached": _LAYERS,
     "hybrid_parallel": replace(_ROWS, robot=Mode.DENSE),
+    "cacheinf_saving": replace(_ROWS, parameters={**_ROWS.parameters, setting.SLOWER_FOR_ENERGY: 0.2}),
 }
 """All systems that can be measured in a checkout, by name."""
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.offload.setting import Setting, System
+from benchmarks.offload.setting import SLOWER_FOR_ENERGY, Setting, System
 from benchmarks.offload.testbed import Testbed
 from cacheinf_ros.engine import Mode
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -39,7 +39,8 @@ class Pair:
 
     def use(self, system: System) -> None:
         """Switch both nodes to a system."""
-        parameters = {"mode": system.robot.value, "server.policy": system.policy.value, **system.parameters}
+        policy = {"server.policy": system.policy.value, SLOWER_FOR_ENERGY: 0.0}
+        parameters = {"mode": system.robot.value, **policy, **system.parameters}
         self.recorder.set_parameters(_ROBOT, **parameters)
         if self.server is not None:
             self.recorder.set_parameters(_SERVER, mode=system.server.value)
@@ -103,6 +104,7 @@ def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) 
             **{
                 "server.use": True,
                 "server.policy": policy.value,
+                SLOWER_FOR_ENERGY: 0.0,  # stated, so that it can be changed later
                 "server.schedule_s": setting.schedule_s,
                 "server.wire_image": setting.wire_image.value,
                 "server.deadline_ms": 60_000.0,

@@ -27,6 +27,7 @@ MBIT_S = (1.0, 4.0, 16.0, 48.0, 200.0)
 SPEEDS = (1.0, 3.0, 10.0, 20.0)
 REUSE = (0.0, 0.5, 0.8, 0.95)
 BASELINES = ("local", "remote", "dnn_surgery", "dnn_surgery_cached", "hybrid_parallel")
+_WITHOUT_CACHE = ("dnn_surgery", "hybrid_parallel")
 _SEARCH_S = 0.5  # search time at each place
 
 
@@ -63,15 +64,41 @@ def policy_map(
         for bandwidth in mbit_s:
             for ratio in reuse:
                 took = _predicted(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
-                best = min(BASELINES, key=took.__getitem__)
-                places.append(
-                    {
-                        "mbit_s": bandwidth, "speed": speed, "reuse": ratio, "ms": took, "best_baseline": best,
-                        "over_baseline": took["cacheinf"] / took[best],
-                        "over_best": took["cacheinf"] / min(took.values()),
-                    }
-                )  # fmt: skip
+                places.append(_compared({"mbit_s": bandwidth, "speed": speed, "reuse": ratio}, took))
     return places
+
+
+def beside_everything(within: Sequence[dict[str, Any]], everything: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Compare each place of a map with merged caches with the same place where everything is kept.
+
+    Which maps are kept is chosen before frames are divided, for a robot alone. Whatever one optimiser of both would
+    choose within the same memory, it would end no sooner than the optimum with everything kept, of which the best that
+    a search finds there is the nearest known.
+
+    Args:
+        within: a map of a network of which not all maps are kept.
+        everything: the map at the same places, where all are kept.
+
+    Returns:
+        the places of ``within``. Baselines without a cache are those of ``everything``: they may cut anywhere.
+        ``over_everything`` is ``cacheinf``'s time over the best of all with everything kept.
+    """
+    return [_beside(place, full) for place, full in zip(within, everything, strict=True)]
+
+
+def _beside(place: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
+    took = place["ms"] | {name: full["ms"][name] for name in _WITHOUT_CACHE}
+    best_full = min(full["ms"].values())
+    return _compared(place, took) | {"over_everything": took["cacheinf"] / best_full}
+
+
+def _compared(place: dict[str, Any], took: dict[str, float]) -> dict[str, Any]:
+    """Return a place with times by policy, and how ours compares with them."""
+    best = min(BASELINES, key=took.__getitem__)
+    return place | {
+        "ms": took, "best_baseline": best,
+        "over_baseline": took["cacheinf"] / took[best], "over_best": took["cacheinf"] / min(took.values()),
+    }  # fmt: skip
 
 
 def _predicted(

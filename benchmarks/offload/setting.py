@@ -47,6 +47,7 @@ SYSTEMS: Mapping[str, System] = {
     "cacheinf": System(policy=OffloadPolicy.CACHEINF),
 }
 ROBOT = RobotNode()
+SLOWER_FOR_ENERGY = "server.slower_for_energy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from cacheinf_ros.config import Config, expanded, parameter, parse_size
 from cacheinf_ros.disk_cache import OptionalSha256
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
+from cacheinf_ros.graph.fixed_inputs import FixedInput, parse_fixed_inputs
 from cacheinf_ros.yaml_text import read_yaml_text
 
 TRUSTED = "trusted:"
@@ -45,6 +46,9 @@ class ModelCard(Config):
     std: tuple[_Divisor, _Divisor, _Divisor] = parameter(
         (0.229, 0.224, 0.225), "divided by last, per channel of the input"
     )
+    fixed_inputs: tuple[FixedInput, ...] = parameter(
+        (), "of an ONNX file that takes more than an image: what each other input gets with every frame, by its name"
+    )
     decoder: Decoder | None = parameter(None, "what the outputs mean; guessed from their shape when absent")
     labels: tuple[str, ...] = parameter((), "names of the classes")
     sha256: OptionalSha256 = parameter(
@@ -71,6 +75,11 @@ class ModelCard(Config):
         if isinstance(given, (list, tuple)) and len(given) == 3:
             return given
         raise ValueError("give a list of three numbers, one per channel, such as [1, 1, 1]")
+
+    @field_validator("fixed_inputs", mode="before")
+    @classmethod
+    def _fixed(cls, given: Any) -> Any:
+        return parse_fixed_inputs(given)
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -107,6 +116,11 @@ def read_card(path: Path) -> ModelCard:
         card = ModelCard.checked(**{"name": path.stem, **{str(key): value for key, value in content.items()}})
     except (ConfigError, ValueError) as error:  # ValueError: numbers of thousands of digits
         raise ModelError(f"model card {path}: {error}") from None
+    if card.fixed_inputs and not card.factory.lower().endswith(".onnx"):
+        raise ModelError(
+            f"model card {path}: fixed_inputs is for ONNX files. Let {card.factory} be a network that takes an image "
+            "alone"
+        )
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
     trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)

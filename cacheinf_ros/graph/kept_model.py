@@ -45,7 +45,8 @@ def _key(card: ModelCard) -> str | None:
     if network.suffix.lower() != ".onnx":
         return None
     stated = ", values stated" if card.says_values else ""  # some networks are refused otherwise
-    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}"
+    fixed = f", {[tuple(each) for each in card.fixed_inputs]}" if card.fixed_inputs else ""
+    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}{fixed}"
 
 
 def _digest(path: Path | None) -> str:

@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.fixed_inputs import example_of
 from cacheinf_ros.graph.image_size import agreed_size
 
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
@@ -32,7 +33,12 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
     inputs = [value for value in model.graph.input if value.name not in constants]
     if len(inputs) != 1:
         named = ", ".join(f"{value.name} {_shape(value)}" for value in inputs) or "none"
-        raise ModelError(f"{path} must take one image, but its inputs are: {named}. Export it with the image alone")
+        others = [value for value in inputs if len(value.type.tensor_type.shape.dim) != 4]
+        example = example_of(others) if len(others) == len(inputs) - 1 else ""
+        card_says = f", or say in a model card what the rest is in every frame: '{example}'" if example else ""
+        raise ModelError(
+            f"{path} must take one image, but its inputs are: {named}. Export it with the image alone{card_says}"
+        )
     (image,) = inputs
     size = _fixed_size(image, path)
     kind = image.type.tensor_type.elem_type

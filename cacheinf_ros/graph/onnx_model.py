@@ -19,6 +19,7 @@ from onnx import NodeProto, numpy_helper
 
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.fixed_inputs import fix_inputs
 from cacheinf_ros.graph.onnx_input import image_input
 from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
 from cacheinf_ros.graph.onnx_size import check_size
@@ -50,10 +51,13 @@ class OnnxModule(torch.nn.Module):
         input_size: (height, width) that the file fixes.
     """
 
-    def __init__(self, model: onnx.ModelProto, input_name: str, input_size: tuple[int, int]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, input_name: str, input_size: tuple[int, int], fixed: frozenset[str] = frozenset()
+    ) -> None:
+        """Prepare; ``fixed``: constants that are no weights, so that no file of weights replaces them."""
         super().__init__()
         self.input_size = input_size
-        self._input = input_name
+        self._input, self._fixed = input_name, fixed
         graph = model.graph
         earlier = any(each.domain == "" and each.version < _VERSION_OF_TODAY for each in model.opset_import)
         self._operators = {**OPERATORS, **EARLIER_OPERATORS} if earlier else OPERATORS
@@ -75,7 +79,8 @@ class OnnxModule(torch.nn.Module):
         if is_integer or name not in self._tensor_names:
             return
         self._constants[name] = f"constant_{len(self._constants)}"
-        self.register_buffer(self._constants[name], torch.from_numpy(np.array(array)))
+        is_weight = name not in self._fixed
+        self.register_buffer(self._constants[name], torch.from_numpy(np.array(array)), persistent=is_weight)
 
     def _add(self, node: NodeProto) -> None:
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -117,7 +122,8 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
 
     Args:
         path: path of the file.
-        card: may say the size of images where the file leaves it open, and which values they have.
+        card: may say the size of images where the file leaves it open, which values they have, and what the file's
+            other inputs are.
 
     Raises:
         ModelError: the file is missing, not ONNX, takes something else than an image that the card describes, cannot be
@@ -130,6 +136,7 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
         onnx.checker.check_model(model)
     except Exception as error:  # protobuf and the checker have no common base
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
+    fix_inputs(model, path, card.fixed_inputs)
     name, size = image_input(model, path, card)
     try:
         model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,3,{size[0]},{size[1]}"])
@@ -137,4 +144,4 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
     if any(node.op_type == "Shape" for node in model.graph.node):  # it is folded where the shapes are known
         check_size(path, name, size)
-    return OnnxModule(model, name, size).eval()
+    return OnnxModule(model, name, size, frozenset(each.name for each in card.fixed_inputs)).eval()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ from cacheinf_ros.catalog.serving import (
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.serving.serving_places import Places
-from cacheinf_ros.catalog.specialists import original_weights
 from cacheinf_ros.energy import PowerModel, RequestEnergy
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.quantisation import computes_int8
@@ -57,14 +55,12 @@ class _Served:
     Attributes:
         configs: the node's configurations, with these catalogs.
         device, cloud: the places of variants; no server: ``cloud`` is None.
-        weights: the SHA-256 of each model's weights, by which other robots know it; a model without one is left out.
         service: decides about requests.
     """
 
     configs: CatalogsInUse
     device: DeviceModels
     cloud: CatalogCloud | None
-    weights: dict[str, str]
     service: CatalogService[InferenceResult]
 
 
@@ -203,8 +199,7 @@ class CatalogPipeline:
             lambda view, result: self._message(view.header, result),
             before=before,
         )
-        weights = {folder.file.name: sha256 for folder in folders if (sha256 := original_weights(folder))}
-        return _Served(configs=configs, device=device, cloud=cloud, weights=weights, service=service)
+        return _Served(configs=configs, device=device, cloud=cloud, service=service)
 
     def _serve(self, served: _Served) -> None:
         """Serve these models from now on."""
@@ -213,7 +208,7 @@ class CatalogPipeline:
         self.models: Sequence[str] = served.service.models
         self._report.follow(self.models)
         if self._reports is not None:
-            self._reports.follow(frozenset(served.weights.values()))
+            self._reports.follow(frozenset(served.device.weights.values()))
         for gone in set(self._figures) - set(self.models):
             node.destroy_publisher(self._figures.pop(gone).publisher)
         for model in self.models:
@@ -239,10 +234,7 @@ class CatalogPipeline:
         served = self._served
         self._report.left(served.service.account, served.service.left_s, self._used_bytes)
         if self._reports is not None:
-            told: dict[str, Counter[int]] = {}  # two models may have the same weights
-            for model, weights in served.weights.items():
-                told.setdefault(weights, Counter()).update(served.device.seen[model].news())
-            for weights, counts in told.items():
+            for weights, counts in served.device.news().items():
                 self._reports.tell(weights, counts)
 
     def _nothing(self, model: str, arrival: Arrival, error: str) -> InferenceResult:

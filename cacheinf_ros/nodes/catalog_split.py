@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog import Catalog, Cost, Place, PriceConfig
 from cacheinf_ros.catalog.scheduling import Load
 from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, Contact
-from cacheinf_ros.energy import Spent
+from cacheinf_ros.energy import PowerModel, Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model
@@ -21,7 +22,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.row_sharing import RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig
-from cacheinf_ros.offload.planning import Contention
+from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.node_configs import SharingConfig
@@ -176,6 +177,7 @@ class CatalogSplit:
         link = _KeptRowSharing(
             self._node, self._connection, lambda: self._get(SharingConfig), self._offload, Identity.of(network),
             runner.engine, self._node.health, slowdown=contention.slowdown, prefix=f"{model}: ",
+            make_scheduler=partial(Scheduler, power=self._get(PowerModel)),
         )  # fmt: skip
         known = self._catalogs[model].find(variant)
         assert known is not None

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,7 @@ class Pipeline:
         )  # fmt: skip
         self._sharing = RowSharing(
             node, connection, lambda: get(UseServerConfig), offload, identity, self._runner.engine, node.health,
-            slowdown=self._slowdown, make_scheduler=self._make_scheduler,
+            slowdown=self._slowdown, make_scheduler=partial(self._make_scheduler, power=get(PowerModel)),
         )  # fmt: skip
 
     def disconnect(self) -> None:

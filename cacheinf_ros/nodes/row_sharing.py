@@ -97,7 +97,7 @@ class RowSharing(LinkedSession[RowSession]):
         if not self._policy.divides_frames:
             return f"server.policy is {self._policy.value}"
         if self._was_skipped or (self._choice is not None and self._choice.partition is None):
-            return "alone it was predicted to end sooner"
+            return "alone it was predicted to end sooner, or to cost less energy"
         if self._partner is not None and not self._partner.is_awaited:
             return "the server is brought up to date"
         return self.session.complaint or "the session has only just started: the server has no frame yet"
@@ -192,7 +192,10 @@ class RowSharing(LinkedSession[RowSession]):
             return None
         self._hear_of_server()
         up = self.session.up
-        choice = scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated, frames=self._asking.frames)
+        choice = scheduler.choose(
+            self._policy, up.mbit_s, up.delay_ms, outdated,
+            frames=self._asking.frames, slower=self._sharing().slower_for_energy,
+        )  # fmt: skip
         self._choice = choice
         is_awaited = self._asking.awaits(choice, partner.epoch)
         partner.is_awaited &= is_awaited or not is_searched

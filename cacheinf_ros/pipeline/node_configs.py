@@ -186,6 +186,14 @@ class SharingConfig(Config):
         live=True,
         name="server.policy",
     )
+    slower_for_energy: float = unlisted(
+        0.0,
+        "policy cacheinf: a frame may end later than the soonest by this share (0.1: a tenth) where that costs the "
+        "robot's battery less; 0: it ends soonest",
+        low=0.0,
+        high=10.0,
+        live=True,
+    )
     schedule_s: float = unlisted(
         50.0,
         "how long to search for schedules when a server is met for the first time: there, or here if it does not, s",

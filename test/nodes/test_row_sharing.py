@@ -19,6 +19,7 @@ from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.nodes.row_sharing import RowSharing
 from cacheinf_ros.offload import Identity, OffloadConfig
+from cacheinf_ros.offload.planning import Choice
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
@@ -104,6 +105,23 @@ def searches(robot: Robot, frame_ms: float) -> Any:
     finder: Any = SimpleNamespace(closed=closed, close=lambda: closed.append(True), request=None)
     robot.sharing._finder = finder
     return finder
+
+
+def test_how_much_slower_a_frame_may_be_reaches_the_scheduler(robot: Robot) -> None:
+    asked: list[float] = []
+
+    def choose(*_: Any, slower: float, **__: Any) -> Choice:
+        asked.append(slower)
+        return Choice(partition=None, predicted_ms=1.0, local_share=1.0)
+
+    link = SimpleNamespace(mbit_s=1.0, delay_ms=1.0)
+    sharing: Any = robot.sharing
+    sharing._asked, sharing._partner = SimpleNamespace(choose=choose), SimpleNamespace(epoch=1, is_awaited=True)
+    sharing.session = SimpleNamespace(up=link, served=None)
+    for slower in (0.0, 0.25):
+        sharing._sharing = lambda slower=slower: SharingConfig(slower_for_energy=slower)
+        assert sharing._choose(None) is None
+    assert asked == [0.0, 0.25]
 
 
 def test_profiles_are_those_of_all_operators(robot: Robot) -> None:

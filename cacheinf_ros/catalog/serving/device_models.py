@@ -72,10 +72,11 @@ class _Loaded:
 
 
 class DeviceModels:
-    """Loads and runs variants on the device; not thread-safe.
+    """Loads and runs variants on the device; not thread-safe but for :meth:`news`.
 
     Attributes:
-        seen: what each model has lately answered, by the model's name; other threads may ask it for news.
+        seen: what each model has lately answered, by the model's name.
+        weights: SHA-256 of the weights of each original, by which other robots know it; a model without is left out.
     """
 
     def __init__(
@@ -102,9 +103,11 @@ class DeviceModels:
         self._parameters = parameters
         self._producer = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
+        digests = {model: original_weights(folder) for model, folder in self._folders.items()}
+        self.weights = {model: digest for model, digest in digests.items() if digest}
         self.seen = {
-            model: SeenClasses(rules.window_s, rules.watch_s, _counts_of_others(folder, others))
-            for model, folder in self._folders.items()
+            model: SeenClasses(rules.window_s, rules.watch_s, _counts_of_others(digest, others))
+            for model, digest in digests.items()
         }
         self._matched: View | None = None
 
@@ -250,6 +253,16 @@ class DeviceModels:
         """
         self.seen[model].add(class_id, stamp_ns / _NS_PER_S)
 
+    def news(self) -> dict[str, Counter[int]]:
+        """Return the classes answered since the last call, as :meth:`SeenClasses.news` does; any thread may call it.
+
+        By weights, as two models may have the same; empty counts say that there is nothing new.
+        """
+        told: dict[str, Counter[int]] = {}
+        for model, weights in self.weights.items():
+            told.setdefault(weights, Counter()).update(self.seen[model].news())
+        return told
+
     def audit(self, model: str, *, idle: bool) -> None:
         """Check the model's loss against bounded mode's promise, where a check is due."""
         if model in self._loaded:
@@ -275,9 +288,8 @@ class DeviceModels:
         return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())
 
 
-def _counts_of_others(folder: CatalogFolder, others: OtherRobots | None) -> Callable[[], Counter[int]]:
+def _counts_of_others(weights: str, others: OtherRobots | None) -> Callable[[], Counter[int]]:
     """Return what gives the classes that other robots' same model has answered; none where weights have no digest."""
-    weights = original_weights(folder)
     if others is None or not weights:
         return Counter
     return lambda: others.counts(weights, time.monotonic())

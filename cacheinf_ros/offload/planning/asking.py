@@ -53,7 +53,8 @@ class Asking:
         self._epoch = epoch
         if choice.partition is None:
             return False
-        if choice.is_settled or choice.predicted_ms <= choice.alone_ms or self._unawaited == _MOST_UNAWAITED:
+        is_worth_it = choice.predicted_ms <= (1 + choice.slower) * choice.alone_ms
+        if choice.is_settled or is_worth_it or self._unawaited == _MOST_UNAWAITED:
             self._unawaited = 0
             return True
         self._unawaited += 1

@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import Outdated, Partition
 from cacheinf_ros.offload.planning.latency_model import LatencyModel
 from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
+from cacheinf_ros.offload.planning.thrift import STAYS, Thrift, lighter
 from cacheinf_ros.offload.planning.timeline import Timeline, Times
 from cacheinf_ros.offload.planning.track_record import TrackRecord
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
-_STAYS = 0.95  # hysteresis: another schedule replaces the one in use if its predicted time is at most this share
 _SIMILAR = 0.2  # the largest difference of logarithms between conditions that count as the same
 _CUT_FRAMES = 15  # frames for which a cut is kept
 _AS_USUAL, _NOTICED_MS = 1.5, 2.0  # a settled frame takes at most this times the usual, plus milliseconds
@@ -41,6 +42,7 @@ class Choice:
         partition: the rows that the robot computes; None: all of them.
         predicted_ms: the predicted time until the robot has the outputs.
         alone_ms: that time if the robot computed everything.
+        slower: by which share the frame may end later than alone, to save energy.
         lead: how many times as long the best other way to divide the frame takes; infinite: there is none.
         local_share: the robot's share of the work, by what it takes for its rows and for all.
         robot_ms, server_ms: what the operators take by the machines' profiles.
@@ -54,6 +56,7 @@ class Choice:
     predicted_ms: float
     local_share: float
     alone_ms: float = 0.0
+    slower: float = 0.0
     lead: float = 1.0
     robot_ms: float = 0.0
     server_ms: float = 0.0
@@ -88,8 +91,18 @@ class Scheduler:
         table: ScheduleTable | None = None,
         *,
         robot_slowdown: float = 1.0,
+        power: PowerModel | None = None,
     ) -> None:
-        """Prepare; ``robot_slowdown``: how many times longer than measured the robot is expected to take, at first."""
+        """Prepare.
+
+        Args:
+            workload: the network.
+            surroundings: see :attr:`measured`.
+            table: see :attr:`table`.
+            robot_slowdown: how many times longer than measured the robot is expected to take, at first.
+            power: the robot's powers; None: typical ones.
+        """
+        self._power = power or PowerModel()
         self.table = table
         self._workload = workload
         self.measured = surroundings
@@ -107,7 +120,14 @@ class Scheduler:
         self._record = TrackRecord()
 
     def choose(
-        self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated, *, frames: int = 1
+        self,
+        policy: OffloadPolicy,
+        mbit_s: float,
+        delay_ms: float,
+        outdated: Outdated,
+        *,
+        frames: int = 1,
+        slower: float = 0.0,
     ) -> Choice:
         """Choose the partition for a frame.
 
@@ -116,20 +136,26 @@ class Scheduler:
             mbit_s, delay_ms: bandwidth and delay of the link.
             outdated: the pixels of the input that changed, and that each machine lacks.
             frames: how many frames have passed since the last call, this one included.
+            slower: the frame may end later than the soonest by this share, where that costs the robot less energy.
         """
         changed, robot, server = self._active(outdated)
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
         now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
         candidates = self.candidates(policy, around, mbit_s, changed)
+        thrift = Thrift(slower=slower, power=self._power) if slower > 0 else None
+        if thrift is not None and policy.is_searched:
+            candidates = [*candidates, *lighter(min(candidates, key=steady.end), self._workload.groups)]
         extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
         usual, at_once = ([line.end(rows) for rows in candidates] for line in (steady, now))
         ends = list(map(_spread, usual, at_once))
         costs = np.add(ends, extra) * self._record.factors([rows.tobytes() for rows in candidates])
         best = int(np.argmin(costs))
-        used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
-        if used and costs[best] > _STAYS * costs[used[0]]:
-            best = used[0]
+        used = next((i for i, rows in enumerate(candidates) if (rows == self._rows).all()), None)
+        if thrift is not None:
+            best = thrift.choose(costs.tolist(), self._joules(candidates, steady, thrift, float(changed[0])), used)
+        elif used is not None and costs[best] > STAYS * costs[used]:
+            best = used
         is_settled = self._is_settled and bool((candidates[best] == self._rows).all())
         self._is_settled = True
         self._rows = candidates[best]
@@ -143,6 +169,7 @@ class Scheduler:
             choice,
             is_settled=is_settled,
             alone_ms=now.end(self._whole) + self._overhead_ms(self._whole, float(changed[0])),
+            slower=slower,
             lead=min(others, default=math.inf) / max(costs[best], 1e-6),
         )
 
@@ -190,6 +217,19 @@ class Scheduler:
             return self._robot.overhead_ms(_ALONE)
         return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
 
+    def _joules(
+        self, candidates: Sequence[Integers], steady: Timeline, thrift: Thrift, changed: float
+    ) -> Sequence[float]:
+        """Return what a usual frame costs the robot's battery, for each way to divide it."""
+        transfer_ms = self._robot.overhead_ms(_ROBOT_TRANSFER)
+        alone_ms, shared_ms = self._robot.overhead_ms(_ALONE), self._robot.overhead_ms(_shared(changed))
+        return [
+            thrift.joules(
+                steady.times(rows), alone_ms if (rows == self._whole).all() else shared_ms, transfer_ms, steady.link
+            )
+            for rows in candidates
+        ]
+
     def _active(self, outdated: Outdated) -> tuple[Numbers, Numbers, Numbers]:
         """Return the shares of each tensor, float64 [tensors], that change per frame, and that each machine lacks."""
         shares = self._workload.activity.shares
@@ -200,7 +240,7 @@ class Scheduler:
     def candidates(
         self, policy: OffloadPolicy, around: Machines, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
-        """List ways to divide a frame, as rows at the robot, int64 [operators]; the one that ends soonest is taken.
+        """List ways to divide a frame, as rows at the robot, int64 [operators], of which the best one is taken.
 
         Args:
             policy: which ways are allowed.

@@ -75,11 +75,16 @@ class Times:
 
 
 class Timeline:
-    """Predicts frames of one network under fixed conditions."""
+    """Predicts frames of one network under fixed conditions.
+
+    Attributes:
+        link: the link between the machines.
+    """
 
     def __init__(self, workload: RowWork, conditions: Conditions) -> None:
         from cacheinf_ros.offload.planning.timeline_loop import Network, Progress, follow, side_of  # here: loads numba
 
+        self.link = conditions.link
         reads, found, tensors = workload.reads, conditions, len(workload.heights)
         up, down = transfer_bytes(workload, found)
         parts = (reads.first, reads.tensor, reads.offset, reads.ends, reads.starts)

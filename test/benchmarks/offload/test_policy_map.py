@@ -9,7 +9,7 @@ import cv2
 import pytest
 from workloads import MIXED, surroundings
 
-from benchmarks.offload.policy_map import BASELINES, plot_policy_map, policy_map
+from benchmarks.offload.policy_map import BASELINES, beside_everything, plot_policy_map, policy_map
 
 ROBOT_MS = surroundings(MIXED, 3, 1.0).robot_ms
 
@@ -26,3 +26,12 @@ def test_ours_is_the_best_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     plot_policy_map(places, path)
     assert cv2.imread(str(path)) is not None
+
+
+def test_merged_caches_are_compared_by_hand() -> None:
+    within = {"reuse": 0.5, "ms": {**dict.fromkeys(BASELINES, 30.0), "cacheinf": 12.0, "searched": 12.0}}
+    everything = {"ms": {**dict.fromkeys(BASELINES, 20.0), "dnn_surgery": 16.0, "cacheinf": 11.0, "searched": 10.0}}
+    (place,) = beside_everything([within], [everything])
+    assert place["best_baseline"] == "dnn_surgery"  # without a cache it may cut where no map is kept
+    assert (place["reuse"], place["over_baseline"], place["over_best"]) == (0.5, 0.75, 1.0)
+    assert place["over_everything"] == pytest.approx(1.2)

@@ -210,3 +210,14 @@ def test_what_is_not_used_any_more_ends_its_work_in_the_background(
     alone_again = robot.models._loaded["door"].cached.runner
     robot.models.drop_all()
     assert closed == [alone, together, alone_again]
+
+
+def test_models_with_the_same_weights_have_one_count_for_other_robots(catalogs: list[CatalogFolder]) -> None:
+    """Other robots know a model by its weights, whatever it is called."""
+    models = Robot(catalogs).models
+    assert set(models.weights) == set(NAMES) and len(set(models.weights.values())) == 1
+    for second in range(20):
+        models.heard(NAMES[0], 1, second * 10**9)
+        models.heard(NAMES[1], 1 + second % 2, second * 10**9)
+    assert list(models.news().values()) == [{1: 20 + 10, 2: 10}]
+    assert not any(models.news().values())

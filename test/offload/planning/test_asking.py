@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -55,6 +56,14 @@ def test_where_it_is_close_or_another_is_best_every_frame_is_asked_about(choice:
         pass
     asking.awaits(choice, 1)
     assert asked(asking, choice, 50) == list(range(50))
+
+
+def test_to_save_energy_a_frame_is_waited_for_although_alone_it_would_end_sooner() -> None:
+    """Otherwise the robot would compute such frames itself and send them as well, three times of four."""
+    asking = Asking()
+    saving = replace(shared(11.5, is_settled=False), slower=0.2)
+    assert all(asking.awaits(saving, 1) for _ in range(8))
+    assert not asking.awaits(replace(saving, predicted_ms=12.5), 1)
 
 
 def test_what_is_predicted_later_than_alone_is_not_waited_for_but_every_fourth_time() -> None:
