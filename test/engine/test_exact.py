@@ -7,16 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks.random_models import random_model, seeds
 from networks.shared_models import mixed_model
 from oracle import assert_equals_dense, assert_sequence_equals_dense, changed
+from torch import nn
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import ModelCard, load_model, model_of
 
 MIXED = mixed_model()
 
@@ -43,6 +45,25 @@ def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[f
 def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
     model = load_model(str(shared_data / "models" / name))
     assert model.graph.unknown == ()
+    assert_sequence_equals_dense(model)
+
+
+class Volume(torch.nn.Module):
+    """A network that convolves its feature maps as the layers of a volume."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat, self.deep, self.last = nn.Conv2d(3, 16, 3), nn.Conv3d(4, 2, 3, padding=1), nn.Conv2d(8, 5, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        layers = torch.relu(self.flat(image))
+        volume = torch.relu(self.deep(layers.unflatten(1, (4, 4))))
+        return self.last(volume.flatten(1, 2))
+
+
+def test_convolutions_in_three_dimensions_equal_dense() -> None:
+    model = model_of(Volume().eval(), ModelCard(name="volume", input_size=(40, 56)))
+    assert model.graph.unknown == ("aten.conv3d.default",)
     assert_sequence_equals_dense(model)
 
 
