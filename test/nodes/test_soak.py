@@ -21,8 +21,10 @@ from cacheinf_ros.harness.policy_changes import DONE
 from cacheinf_ros.harness.soak import soak
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
-FAULTS = int(os.environ.get("CACHEINF_FAULTS", "6"))
-"""The number of faults in each column."""
+FAULTS = int(os.environ.get("CACHEINF_FAULTS", "8"))
+"""The least number of faults in each column; by chance there are more in most."""
+LEAST = 60
+"""The least number of faults in all columns together."""
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
 
@@ -47,4 +49,4 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     assert set(report.tuned) == {DONE}
     for column in Column:
         assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= FAULTS, column
-    assert sum(report.injected.values()) >= 10 * FAULTS
+    assert sum(report.injected.values()) >= LEAST
