@@ -165,7 +165,14 @@ def _files() -> dict[str, list[bytes]]:
         "graph": _graphs(),
         "calibration": [_written(calibration)],
         "costs": [json.dumps(asdict(costs)).encode()],
-        "card": [yaml.safe_dump(card).encode(), yaml.safe_dump({**card, "decoder": decoder, "labels": ["a"]}).encode()],
+        "card": [
+            yaml.safe_dump(each).encode()
+            for each in (
+                card,
+                {**card, "decoder": decoder, "labels": ["a"]},
+                {**card, "fixed_inputs": {"sizes": [[640, 480]], "scale": 1}},
+            )
+        ],
         "scales": [scales_bytes(_scales())],
         "catalog": [yaml.safe_dump(_catalog(), sort_keys=False).encode(), whole_yaml(_catalog()).encode()],
         "specialise": [whole_yaml(_specialise()).encode()],
