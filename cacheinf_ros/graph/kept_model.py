@@ -45,7 +45,7 @@ def _key(card: ModelCard) -> str | None:
     if network.suffix.lower() != ".onnx":
         return None
     stated = ", values stated" if card.says_values else ""  # some networks are refused otherwise
-    fixed = f", {[tuple(each) for each in card.fixed_inputs]}" if card.fixed_inputs else ""
+    fixed = f", inputs {card.fixed_inputs}" if card.fixed_inputs else ""
     return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}{fixed}"
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks.random_models import random_model, seeds
@@ -48,21 +47,11 @@ def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
     assert_sequence_equals_dense(model)
 
 
-class Volume(torch.nn.Module):
-    """A network that convolves its feature maps as the layers of a volume."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flat, self.deep, self.last = nn.Conv2d(3, 16, 3), nn.Conv3d(4, 2, 3, padding=1), nn.Conv2d(8, 5, 1)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        layers = torch.relu(self.flat(image))
-        volume = torch.relu(self.deep(layers.unflatten(1, (4, 4))))
-        return self.last(volume.flatten(1, 2))
-
-
 def test_convolutions_in_three_dimensions_equal_dense() -> None:
-    model = model_of(Volume().eval(), ModelCard(name="volume", input_size=(40, 56)))
+    layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Unflatten(1, (4, 4))  # feature maps as the layers of a volume
+    volume = nn.Conv3d(4, 2, 3, padding=1), nn.ReLU(), nn.Flatten(1, 2)
+    network = nn.Sequential(*layers, *volume, nn.Conv2d(8, 5, 1)).eval()
+    model = model_of(network, ModelCard(name="volume", input_size=(40, 56)))
     assert model.graph.unknown == ("aten.conv3d.default",)
     assert_sequence_equals_dense(model)
 

@@ -51,7 +51,8 @@ def network(
     [
         (
             {"image": PLAIN, "z": [1, "k"]},
-            r"inputs are: image \[1, 3, 16, 24\], z \[1, k\]\. Export it .* alone, .* 'fixed_inputs: \{z: \[\[1\]\]\}'",
+            r"its inputs are: image \[1, 3, 16, 24\], z \[1, k\]\. Export it with the image alone, or say in a model "
+            r"card what the rest is in every frame: 'fixed_inputs: \{z: \[\[1\]\]\}'",
         ),
         ({"z": [1, 2], "image": PLAIN}, r"its inputs are: z \[1, 2\], image"),
         ({"image": PLAIN, "right": PLAIN}, r"image \[1, 3, 16, 24\], right .*\. Export it with the image alone$"),

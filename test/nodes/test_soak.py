@@ -21,10 +21,10 @@ from cacheinf_ros.harness.policy_changes import DONE
 from cacheinf_ros.harness.soak import soak
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
-FAULTS = int(os.environ.get("CACHEINF_FAULTS", "8"))
-"""The least number of faults in each column; by chance there are more in most."""
-LEAST = 60
-"""The least number of faults in all columns together."""
+FAULTS = int(os.environ.get("CACHEINF_FAULTS", "6"))
+"""The number of faults in each column."""
+MORE = 2
+"""More of them are asked for: with six there were 59 in all columns together once."""
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
 
@@ -35,7 +35,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
         duration_s=20.0 * FAULTS, robots=4, slots=6, rate=4.0, model=TINY, source="scene:fixed?size=48x64",
         policy="all",
         rates=FaultRates(
-            faults=FAULTS, fault_every_s=0.5, server_share=0.1, cut_share=0.12, camera_share=0.2, link_share=0.03
+            faults=FAULTS + MORE, fault_every_s=0.5, server_share=0.1, cut_share=0.12, camera_share=0.2, link_share=0.03
         ),
         visit_every_s=1.0, tune_every_s=2.0, rest_every_s=max(15.0, 0.6 * FAULTS), patience_s=30.0, seed=0,
     )  # fmt: skip
@@ -49,4 +49,4 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     assert set(report.tuned) == {DONE}
     for column in Column:
         assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= FAULTS, column
-    assert sum(report.injected.values()) >= LEAST
+    assert sum(report.injected.values()) >= 10 * FAULTS

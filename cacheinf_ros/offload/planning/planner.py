@@ -213,20 +213,19 @@ class Scheduler:
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
         """Return the overheads of a frame, without transfers inside the network, which the timeline has."""
-        if (rows == self._whole).all():
-            return self._robot.overhead_ms(_ALONE)
-        return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
+        at_server = 0.0 if (rows == self._whole).all() else self._server.overhead_ms(_SERVED)
+        return self._robot_overhead_ms(rows, changed) + at_server
+
+    def _robot_overhead_ms(self, rows: Integers, changed: float) -> float:
+        return self._robot.overhead_ms(_ALONE if (rows == self._whole).all() else _shared(changed))
 
     def _joules(
         self, candidates: Sequence[Integers], steady: Timeline, thrift: Thrift, changed: float
     ) -> Sequence[float]:
         """Return what a usual frame costs the robot's battery, for each way to divide it."""
         transfer_ms = self._robot.overhead_ms(_ROBOT_TRANSFER)
-        alone_ms, shared_ms = self._robot.overhead_ms(_ALONE), self._robot.overhead_ms(_shared(changed))
         return [
-            thrift.joules(
-                steady.times(rows), alone_ms if (rows == self._whole).all() else shared_ms, transfer_ms, steady.link
-            )
+            thrift.joules(steady.times(rows), self._robot_overhead_ms(rows, changed), transfer_ms, steady.link)
             for rows in candidates
         ]
 

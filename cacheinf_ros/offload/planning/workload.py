@@ -50,8 +50,6 @@ class RowWork:
 
     Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
-    Tensors are numbered: 0 is the input, i + 1 the output of operator i.
-
     Attributes:
         heights: int64 [tensors]: rows of each tensor.
         row_values: int64 [tensors]: numbers in a row.
