@@ -50,6 +50,9 @@ DECODED = (
 class Malice:
     """A replacement of :class:`faults.Faults` that damages contents and corrects their checksums.
 
+    Only the first greeting of an epoch is damaged: of those that repeat it a server reads the latest, and none once it
+    has agreed.
+
     Attributes:
         sent: the damaged contents sent so far.
         reached: those of the damaged contents that reached a decoder.
@@ -60,8 +63,13 @@ class Malice:
         self.sent: set[bytes] = set()
         self.reached: set[bytes] = set()
         self._random = random.Random(0)
+        self._greeted: int | None = None  # the epoch of the latest greeting
 
     def __call__(self, packet: Packet, receiver: str) -> list[Packet]:
+        if packet.kind == Kind.HELLO:
+            is_repeated, self._greeted = packet.epoch == self._greeted, packet.epoch
+            if is_repeated:
+                return [packet]
         if packet.kind not in DECODED or self._random.random() >= self.share:
             return [packet]
         data = mutated(packet.data, self._random)
