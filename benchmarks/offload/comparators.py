@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.offload import setting
 from benchmarks.offload.setting import RobotNode, System
 from cacheinf_ros.engine import Mode
+from cacheinf_ros.matching import MatcherName
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 ONLY_LAYERS = "only_layers"
@@ -23,11 +24,21 @@ ONLY_LAYERS = "only_layers"
 _LAYERS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: True})
 _ROWS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: False})
 
+
+def _following(system: System) -> System:
+    """Return the system with a cache that follows the camera by homographies, as in CacheInf's section 4."""
+    return replace(
+        system, robot=Mode.BOUNDED, parameters={**system.parameters, "matcher": MatcherName.HOMOGRAPHY.value}
+    )
+
+
 SYSTEMS: Mapping[str, System] = {
     **{name: replace(system, parameters={ONLY_LAYERS: False}) for name, system in setting.SYSTEMS.items()},
     "dnn_surgery": replace(_LAYERS, robot=Mode.DENSE),
     "dnn_surgery_cached": _LAYERS,
     "hybrid_parallel": replace(_ROWS, robot=Mode.DENSE),
+    "dnn_surgery_cached_following": _following(_LAYERS),
+    "cacheinf_following": _following(_ROWS),
     "cacheinf_saving": replace(_ROWS, parameters={**_ROWS.parameters, setting.SLOWER_FOR_ENERGY: 0.2}),
 }
 """All systems that can be measured in a checkout, by name."""

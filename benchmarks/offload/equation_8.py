@@ -3,10 +3,11 @@
 
 The results are the memory of tables 3 and 6.
 
-The first term of equation 8 is the engine's own (:class:`.assess.Assessment`): the mean time over w = 10 shares of
-changed pixels; with the eleventh share, zero, no operator takes time. The second term, U_sum, is the time for updating
-the kept maps: the paper transforms each map as a whole after every frame. Here maps are updated in place by the kernels
-that compute them, so that U is 0, and memory is bounded instead: the least memory that 10 % more time allows.
+Equation 8 adds up w + 1 = 11 shares of changed pixels, and divides by w. Its first term is the engine's own
+(:class:`.assess.Assessment`): the mean time over ten shares; with the eleventh, zero, no operator takes time. The
+second term, U_sum, is the time for updating the kept maps: the paper transforms each map as a whole after every frame,
+whatever has changed, so that it counts eleven times. Our engine updates maps in place by the kernels that compute them:
+there U is 0, and memory is bounded instead, by the least that 10 % more time allows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.engine import Engine, EngineConfig
-from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
+from cacheinf_ros.engine.rematerialisation.assess import CASES, Assessment, Assessor
 from cacheinf_ros.engine.rematerialisation.map_choice import search_all
 from cacheinf_ros.engine.rematerialisation.map_search import Goal, evolve, greedy
 from cacheinf_ros.graph import load_model
@@ -43,7 +44,8 @@ class Equation8(Goal):
 
     def worth(self, found: Assessment) -> float:
         """Return equation 8 divided by the time with everything kept."""
-        return (found.microseconds + found.cache_bytes / self.bytes_per_us) / self.microseconds
+        updates = (CASES + 1) / CASES * found.cache_bytes / self.bytes_per_us
+        return (found.microseconds + updates) / self.microseconds
 
     def excess(self, found: Assessment) -> float:
         """Return 0: nothing is promised."""

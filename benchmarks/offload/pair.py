@@ -30,16 +30,21 @@ _LAST_WORDS = 2000  # characters of a process's output that an error quotes
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A robot and a server that are ready."""
+    """A robot and a server that are ready.
+
+    Attributes:
+        matcher: the matcher of systems that have no other.
+    """
 
     robots: NodeGroup
     robot: NodeProcess
     server: NodeProcess | None
     recorder: Recorder
+    matcher: str
 
     def use(self, system: System) -> None:
         """Switch both nodes to a system."""
-        policy = {"server.policy": system.policy.value, SLOWER_FOR_ENERGY: 0.0}
+        policy = {"server.policy": system.policy.value, SLOWER_FOR_ENERGY: 0.0, "matcher": self.matcher}
         parameters = {"mode": system.robot.value, **policy, **system.parameters}
         self.recorder.set_parameters(_ROBOT, **parameters)
         if self.server is not None:
@@ -90,7 +95,7 @@ def open_pair(
         robot.wait_ready(_START_S)
         if any(policy.is_searched for policy in policies):
             wait_until(lambda: "schedules are solved" in robot.output, setting.schedule_s + _START_S)
-        yield Pair(robots, robot, server, recorder)
+        yield Pair(robots, robot, server, recorder, setting.matcher)
 
 
 def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) -> NodeCommand:

@@ -28,6 +28,8 @@ SYSTEMS = {
     "Ours": "cacheinf",
 }  # fmt: skip
 """Our systems by the paper's names. DS is DSCCS (Liang 2023) in the paper and DADS (Hu 2019) here."""
+FOLLOWING = {"DS-C": "dnn_surgery_cached_following", "Ours": "cacheinf_following"}
+"""What is measured a second time, with a cache that follows the camera by homographies as the paper's does."""
 _DETECTOR = {"scenenet": ("Kapao", "480x640")}
 _CLASSIFIERS = {
     "torchvision:regnet_x_16gf": ("RegNet", "224x224"),
@@ -94,9 +96,10 @@ class CacheInfPages:
         for model, (name, size) in networks.items():
             report = _measured(model, size, _LINKS, data, progress)
             energy = report["energy"]
-            for theirs, ours in SYSTEMS.items():
-                figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
-                found[f"{model}, {theirs}"] = cells(PUBLISHED[name][theirs], figures)
+            for way, systems in (("", SYSTEMS), (", following", FOLLOWING)):
+                for theirs, ours in systems.items():
+                    figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
+                    found[f"{model}, {theirs}{way}"] = cells(PUBLISHED[name][theirs], figures)
         for title, name in elsewhere.items():
             found |= {f"{title}, {theirs}": cells(row, (None, None)) for theirs, row in PUBLISHED[name].items()}
         return found | {NOTE: f"our energy is {energy}" if cells is energy_cells else _TIMES}
@@ -153,7 +156,7 @@ def _measured(
     from cacheinf_ros.nodes.limited import find_trace
 
     setting = Setting(model=model, size=size, source=str(data[0]) if data else _SOURCE, frames=_FRAMES, rounds=_ROUNDS)
-    systems = {name: comparators.SYSTEMS[name] for name in SYSTEMS.values()}
+    systems = {name: comparators.SYSTEMS[name] for name in (*SYSTEMS.values(), *FOLLOWING.values())}
     chosen = replace(setting, systems=systems, robot=comparators.robot())
     return run_offload_benchmark(chosen, {link: find_trace(link) for link in links}, progress)
 
@@ -167,16 +170,17 @@ def _memory(networks: _Networks, elsewhere: Mapping[str, str], progress: Callabl
 
 
 def time_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Put the paper's cells of tables 1 and 4 next to ours: ``figures`` for each of :data:`_LINKS`, or None."""
+    """Put the paper's cells of tables 1 and 4 next to ours, and add our error: ``figures`` for each link, or None."""
     found: dict[str, Any] = {}
     for i, (link, ours) in enumerate(zip(_LINKS, figures, strict=True)):
-        latency = ours["latency_ms"] if ours else {}
+        latency, error = (ours["latency_ms"], ours["output_error"]) if ours else ({}, None)
         found |= {
             f"transmission ms {link}": _cell(theirs.transmission_ms[i], ours["transmit_ms"] if ours else None),
             f"inference ms {link}": _cell(theirs.latency_ms[i], latency.get("mean"), latency.get("std")),
             f"transmission % {link}": {
                 "paper": theirs.share[i], "ours": 100 * ours["transmit_share"] if ours else None
             },
+            f"output error {link}": error["mean"] if error else None,
         }  # fmt: skip
     return found
 

@@ -85,5 +85,9 @@ class Setting:
     def engine(self, **more: Any) -> dict[str, Any]:
         """Return the parameters of both nodes, with ``more`` added."""
         model = {"model": self.model, "weights": self.weights, "input_size": self.size}
-        matching = matching_for(Mode.EXACT, threshold_db=self.threshold)
-        return {**model, "matcher": matching.matcher.value, "threshold": self.threshold, **more}
+        return {**model, "matcher": self.matcher, "threshold": self.threshold, **more}
+
+    @property
+    def matcher(self) -> str:
+        """The matcher of systems that have no other: blocks are compared at the same place."""
+        return matching_for(Mode.EXACT, threshold_db=self.threshold).matcher.value

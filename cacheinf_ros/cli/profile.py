@@ -27,7 +27,9 @@ def profile(
     reuse: Annotated[float, typer.Option(min=0, max=1, help="Reuse ratio of the input.")] = 0.95,
     json_file: JsonFile = None,
 ) -> None:
-    """Measure what each operator takes on this machine, what share of it is active, and how large its output is.
+    """Measure what each operator takes on this machine, and tell its operations, weights, active share and output.
+
+    Operations are the multiplications and additions of convolutions and linear layers (MFLOP); others have few.
 
     Measured once and stored; the nodes use the same figures for their schedules.
 
@@ -37,7 +39,7 @@ def profile(
     """
     from cacheinf_ros.engine import Engine
     from cacheinf_ros.engine.cost import POINTS
-    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.graph import load_model, operator_weight_bytes
     from cacheinf_ros.offload.planning import Workload, at_share, tensor_bytes
     from cacheinf_ros.offload.planning import profile as profile_of
 
@@ -46,17 +48,25 @@ def profile(
     workload = Workload(engine.program.layout)
     took, active = profile_of(engine.program.layout, workload.space, engine.cost), workload.active_at(reuse)[1:]
     now = at_share(took, active)
-    table = Table("operator", "rows", "ms", f"active at {reuse:g}", "ms then", "KiB of output")
+    table = Table(
+        "operator", "rows", "MFLOP", "KiB of weights", "ms", f"active at {reuse:g}", "ms then", "KiB of output"
+    )
     rows: list[dict[str, Any]] = []
+    graph = engine.program.layout.graph
+    operators = {operator.output: operator for operator in graph.operators}
     memory = tensor_bytes(workload)[1:]
     for i, name in enumerate(workload.names):
-        kib = float(memory[i] / 1024)
-        height = int(workload.heights[i + 1])
+        kib, weight_kib = float(memory[i] / 1024), operator_weight_bytes(operators[name]) / 1024
+        height, flops = int(workload.heights[i + 1]), graph.flops(operators[name])
         table.add_row(
-            escape(name), str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}"
-        )
+            escape(name), str(height), f"{flops / 1e6:.1f}", f"{weight_kib:.0f}", f"{took[i, -1]:.3f}",
+            f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}",
+        )  # fmt: skip
         curve = dict(zip(map(str, POINTS), took[i].tolist(), strict=True))
-        rows.append({"operator": name, "rows": height, "ms": curve, "active": float(active[i]), "kib": kib})
+        rows.append({
+            "operator": name, "rows": height, "flops": flops, "weight_kib": weight_kib, "ms": curve,
+            "active": float(active[i]), "kib": kib,
+        })  # fmt: skip
     console = Console()
     console.print(table)
     console.print(f"{took[:, -1].sum():.1f} ms in all; {now.sum():.1f} ms at a reuse ratio of {reuse:g}")

@@ -15,7 +15,7 @@ from cacheinf_ros.graph.known_models import possible_cards, recognised
 from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of, quiet_torch
 from cacheinf_ros.graph.shared_values import Shared, SharedValues
 from cacheinf_ros.graph.taps import AxisTaps
-from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.graph.weights import operator_weight_bytes, weight_bytes
 from cacheinf_ros.graph.weights_origin import WeightsOrigin, has_all_weights
 from cacheinf_ros.graph.window import Window, exact_border
 
@@ -23,8 +23,8 @@ __all__ = [
     "COMBINED_BY", "TRUSTED", "Activation", "ActivationKind", "AxisTaps", "DeferredGraph", "DenseGraph", "Graph",
     "Model", "ModelCard", "Resize", "Scales", "Shared", "SharedValues", "WeightsOrigin", "Window", "decode_graph",
     "encode_graph", "exact_border", "graph_hash", "has_all_weights", "load_card", "load_kept_model", "load_model",
-    "load_module", "model_names", "model_of", "possible_cards", "quiet_torch", "read_card", "recognised", "renamed",
-    "structure_hash", "weight_bytes",
+    "load_module", "model_names", "model_of", "operator_weight_bytes", "possible_cards", "quiet_torch", "read_card",
+    "recognised", "renamed", "structure_hash", "weight_bytes",
 ]  # fmt: skip
 
 # The vocabulary: the kinds of operators, and what cards say of outputs.

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cacheinf_ros.graph.ir import Graph, Int8Conv
+from cacheinf_ros.graph.ir import Graph, Int8Conv, Operator
 
 
 def weight_bytes(graph: Graph) -> int:
@@ -18,8 +18,13 @@ def weight_bytes(graph: Graph) -> int:
     Such weights are rounded when an engine starts, and the floats are not read any more: those of a kept graph are
     pages of a file, which the system reclaims.
     """
-    tensors = {id(tensor): tensor for operator in graph.operators for tensor in _tensors(operator)}
-    in_int8 = {id(operator.weight) for operator in graph.operators if isinstance(operator, Int8Conv)}
+    return operator_weight_bytes(*graph.operators)
+
+
+def operator_weight_bytes(*operators: Operator) -> int:
+    """Return the bytes of the operators' parameters as :func:`weight_bytes` counts them; 0 where they have none."""
+    tensors = {id(tensor): tensor for operator in operators for tensor in _tensors(operator)}
+    in_int8 = {id(operator.weight) for operator in operators if isinstance(operator, Int8Conv)}
     return sum(tensor.numel() * (1 if key in in_int8 else 4) for key, tensor in tensors.items())
 
 

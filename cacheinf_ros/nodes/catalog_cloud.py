@@ -15,7 +15,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.results import without_large_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
-from cacheinf_ros.offload import NO_PLACE, REFUSES, OffloadConfig
+from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, OffloadConfig
 from cacheinf_ros.pipeline.node_configs import ResultConfig
 
 _LINK = "link"  # the stage that is spent on the link, not on the server
@@ -60,15 +60,15 @@ class _Tried:
 
     @property
     def finds_no_place(self) -> bool:
-        """Whether the server would serve the variant, but has no place for one more session."""
-        return self.complaint == f"{REFUSES}: {NO_PLACE}"
+        """Whether the server would serve the variant, but has no place, or no memory, for one more session."""
+        return self.complaint in (f"{REFUSES}: {NO_PLACE}", f"{REFUSES}: {NO_MEMORY}")
 
 
 class CatalogCloud:
     """Has frames computed by variants on the server, with one session per model.
 
     A session for another variant replaces it only once that variant has answered; until then it goes on beside it, as
-    the server may take long to load that variant. Where the server has no place for both, the session that serves is
+    the server may take long to load that variant. Where the server has no room for both, the session that serves is
     changed to that variant instead: the server gives up one before it loads the other, and no other robot gets the
     place, even if the server refuses the other one and the session is changed back.
     """

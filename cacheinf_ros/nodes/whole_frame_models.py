@@ -15,13 +15,13 @@ from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.serving import SplitModels
 from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.errors import CacheinfError, MessageError, shortened
+from cacheinf_ros.errors import CacheinfError, CatalogError, MessageError, shortened
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.packet_messages import result_content, stamp_and_picture
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.results import result_message
-from cacheinf_ros.offload import Identity
+from cacheinf_ros.offload import NO_MEMORY, Identity
 from cacheinf_ros.pipeline import Health, Outcome
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -30,6 +30,9 @@ from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 
+_ACTIVE_S = 5.0
+"""How long a model keeps its memory after a frame, seconds; a silent robot keeps its place for as long."""
+
 
 class _LoadedModel:
     """A model with a cache of one robot's frames.
@@ -37,6 +40,7 @@ class _LoadedModel:
     Attributes:
         bytes: memory of weights and feature maps; 0 for models that are not from catalogs, which do not count.
         load_ms: how long loading took, until a result has reported it; None: it has, or need not be reported.
+        used_s: when a frame last began, or loading ended, by the monotonic clock.
     """
 
     def __init__(self, model: Model, parameters: Parameters, note: Callable[[str, str], None]) -> None:
@@ -47,6 +51,12 @@ class _LoadedModel:
         engine = self._cached.runner.engine
         self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes
         self.load_ms: float | None = None
+        self.used_s = time.monotonic()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its robot is at work, so that it must not make room for another's."""
+        return time.monotonic() - self.used_s < _ACTIVE_S
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
         """Match and run one frame; where this raises, the cache is empty."""
@@ -84,7 +94,8 @@ class _Visit:
 class WholeFrameModels:
     """Loads a model when a robot greets, and again when the robot asks for one that was dropped meanwhile.
 
-    Sessions may use it from several threads, one thread each.
+    Models make room for others once their robots send nothing for :data:`_ACTIVE_S` seconds. Sessions may use it from
+    several threads, one thread each; one model is loaded at a time.
     """
 
     def __init__(self, models: SplitModels, capacity_bytes: float, parameters: Parameters, health: Health) -> None:
@@ -92,7 +103,8 @@ class WholeFrameModels:
 
         Args:
             models: the models that can be loaded.
-            capacity_bytes: memory for variants from catalogs, of which the least recently used are dropped.
+            capacity_bytes: memory for variants from catalogs, of which the least recently used are dropped; one alone
+                may take more.
             parameters: the node's parameters, for matching and engines.
             health: takes what the node reports about itself.
         """
@@ -104,6 +116,8 @@ class WholeFrameModels:
         self._asked: dict[str, _Visit] = {}  # by session
         self._loaded: OrderedDict[str, _LoadedModel] = OrderedDict()  # the least recently used first
         self._started: dict[_Visit, float] = {}  # sessions whose frames are being computed, and since when
+        self._dropped: dict[_Visit, int] = {}  # bytes of models that made room for others
+        self._loading = threading.Lock()  # loading takes memory beyond the model's own
 
     @property
     def used_bytes(self) -> int:
@@ -125,7 +139,7 @@ class WholeFrameModels:
 
         Raises:
             MessageError: there is no such model here.
-            CatalogError: the variant cannot be loaded.
+            CatalogError: the variant cannot be loaded, or there is no room for it as other robots are at work.
         """
         self.forget(session)
         visit = _Visit(session=session, asked=asked)
@@ -150,6 +164,7 @@ class WholeFrameModels:
             if self._asked.get(session) is not visit:
                 return  # another session has its name now
             del self._asked[session]
+            self._dropped.pop(visit, None)
             loaded = self._loaded.pop(session, None)
             self._health.forget(session)
         if loaded is not None:
@@ -168,6 +183,9 @@ class WholeFrameModels:
             loaded = self._loaded.get(visit.session)
             if loaded is not None:
                 self._loaded.move_to_end(visit.session)
+                loaded.used_s = time.monotonic()
+            else:
+                self._check_room(visit, self._dropped.get(visit, 0))
         return (loaded or self._load(visit)).run(image, stamp_ns)
 
     def _answer(self, visit: _Visit, content: bytes) -> bytes:
@@ -204,28 +222,47 @@ class WholeFrameModels:
                 self._health.failed(error)
 
     def _load(self, visit: _Visit) -> _LoadedModel:
-        started = time.perf_counter()
-        model = self._models.find(visit.asked, prepares=False)
-        loaded = _LoadedModel(model, self._parameters, self._health.note)
-        if self._models.is_own(model):
-            loaded.bytes = 0
-        else:
-            loaded.load_ms = 1e3 * (time.perf_counter() - started)
-        with self._lock:
-            if self._asked.get(visit.session) is visit:  # otherwise the session was forgotten meanwhile
-                self._loaded[visit.session] = loaded
-            dropped = self._without_room_for(visit.session)
+        with self._loading:
+            started = time.perf_counter()
+            model = self._models.find(visit.asked, prepares=False)
+            loaded = _LoadedModel(model, self._parameters, self._health.note)
+            if self._models.is_own(model):
+                loaded.bytes = 0
+            else:
+                loaded.load_ms = 1e3 * (time.perf_counter() - started)
+            try:
+                dropped = self._admit(visit, loaded)
+            except CatalogError:
+                loaded.close()
+                raise
         for each in dropped:
             each.close()
         return loaded
 
+    def _admit(self, visit: _Visit, loaded: _LoadedModel) -> list[_LoadedModel]:
+        """Keep a model for its session, and return those that made room for it; raises where there is no room."""
+        with self._lock:
+            self._check_room(visit, loaded.bytes)
+            if self._asked.get(visit.session) is visit:  # otherwise the session was forgotten meanwhile
+                self._loaded[visit.session] = loaded
+                self._dropped.pop(visit, None)
+            return self._without_room_for(visit.session)
+
+    def _check_room(self, visit: _Visit, needed: int) -> None:
+        """Raise :class:`CatalogError` where models of robots at work leave less than so many bytes."""
+        taken = sum(each.bytes for name, each in self._loaded.items() if name != visit.session and each.is_active)
+        if needed and taken and taken + needed > self._capacity:
+            raise CatalogError(NO_MEMORY)
+
     def _without_room_for(self, session: str) -> list[_LoadedModel]:
-        """Take out the least recently used models until the rest fits; the session's own stays."""
+        """Take out the least recently used models of idle robots until the rest fits; the session's own stays."""
         dropped = []
-        for other in [name for name, loaded in self._loaded.items() if name != session and loaded.bytes]:
+        for other, loaded in [*self._loaded.items()]:
             if self._used_bytes() <= self._capacity:
                 break
-            dropped.append(self._loaded.pop(other))
+            if other != session and loaded.bytes and not loaded.is_active:
+                self._dropped[self._asked[other]] = loaded.bytes
+                dropped.append(self._loaded.pop(other))
         return dropped
 
     def _used_bytes(self) -> int:

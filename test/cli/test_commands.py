@@ -24,6 +24,7 @@ from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.quantisation import keep_scales
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.graph import weight_bytes
 
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
@@ -118,14 +119,18 @@ def test_levels_take_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     model = ("scenenet", "--size", "96x128")
     assert "cacheinf quantise" in " ".join(cacheinf("profile", *model, "--precision", "int8").stderr.split())
     keep_scales(small_scenenet(), scales_of(small_scenenet()))
-    arenas, outputs = [], []
+    arenas, outputs, weights = [], [], []
     for precision in ("float32", "int8"):
         out = tmp_path / precision
         printed = cacheinf("memory", *model, "--precision", precision, "--time-limit-s", "0").stdout
         arenas.append(float(re.findall(r"lower bound\D+\S+\D+(\S+)", printed)[0]))
         assert cacheinf("profile", *model, "--precision", precision, "--json", str(out)).returncode == 0
-        outputs.append({each["operator"]: each["kib"] for each in json.loads(out.read_text())["operators"]})
+        operators = json.loads(out.read_text())["operators"]
+        outputs.append({each["operator"]: each["kib"] for each in operators})
+        weights.append(sum(each["weight_kib"] for each in operators))
     assert arenas[1] < 0.4 * arenas[0]
+    assert weights[0] == pytest.approx(weight_bytes(small_scenenet().graph) / 1024)
+    assert weights[1] < 0.3 * weights[0]
     floats, levels = outputs
     assert {levels[name] / kib for name, kib in floats.items()} == {0.25, 1.0}
 

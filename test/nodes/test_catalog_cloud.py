@@ -25,7 +25,7 @@ from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
-from cacheinf_ros.offload import NO_PLACE, REFUSES, Identity, OffloadConfig
+from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, Identity, OffloadConfig
 from cacheinf_ros.pipeline.health import Health, WorkState
 from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerTopicsConfig
 
@@ -40,12 +40,14 @@ class Server:
         places: how many sessions it has room for; those that were begun first have them.
         broken: variants that it gives a place to, but cannot load then.
         slow: variants that it still loads.
+        full: what it says where it has no room.
     """
 
     def __init__(self, *variants: str, complaint: str = REFUSAL, places: int = 10) -> None:
         self.variants, self.complaint, self.places = variants, complaint, places
         self.broken: tuple[str, ...] = ()
         self.slow: tuple[str, ...] = ()
+        self.full = NO_PLACE
         self.sessions: list[Frames] = []
 
     def session(self, node: Any, connection: Any, config: Any, identity: Identity, health: Any, **_: Any) -> Frames:
@@ -66,7 +68,7 @@ class Frames:
         if self.variant not in server.variants or self.variant in server.broken:
             return server.complaint
         if self not in [each for each in server.sessions if not each.is_closed][: server.places]:
-            return f"{REFUSES}: {NO_PLACE}"
+            return f"{REFUSES}: {server.full}"
         return "no server has answered yet" if self.variant in server.slow else ""
 
     def change(self, identity: Identity) -> None:
@@ -154,11 +156,13 @@ def open_sessions(server: Server) -> list[str]:
     return [each.variant for each in server.sessions if not each.is_closed]
 
 
+@pytest.mark.parametrize("said", [NO_PLACE, NO_MEMORY])
 def test_on_a_full_server_a_model_changes_its_variant_in_its_own_place(
-    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+    said: str, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asked for a second place, every half minute for ever."""
     server, ours = full(folder, monkeypatch)
+    server.full = said
     found = ours.ask("door", "original", VIEW, "", is_new=True)
     assert found.answer is not None and found.answer.variant == "original"
     assert open_sessions(server) == ["original"] and not server.sessions[0].is_closed
@@ -237,10 +241,12 @@ def test_a_refusal_that_a_request_meets_is_told_once(folder: CatalogFolder, monk
     assert ours.ask("door", "original", VIEW, "", is_new=True).answer is not None
 
 
+@pytest.mark.parametrize("said", [NO_PLACE, NO_MEMORY])
 def test_a_robot_that_waits_for_its_first_place_asks_as_often_as_ever(
-    folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
+    said: str, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server("8bit", places=0)
+    server.full = said
     ours = cloud(server, folder, monkeypatch)
     found = ours.ask("door", "8bit", VIEW, "", is_new=True)
     assert (found.pause_s, found.is_full, found.replaces) == (30.0, True, False)

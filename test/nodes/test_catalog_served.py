@@ -25,6 +25,7 @@ from cacheinf_ros.engine.gpu.camera_batch import CameraBatch
 from cacheinf_ros.errors import CatalogError, MessageError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes import whole_frame_models
 from cacheinf_ros.nodes.conversions import encode
 from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
 from cacheinf_ros.nodes.results import outputs_from
@@ -162,7 +163,8 @@ def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolde
         gc.enable()
 
 
-def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Path) -> None:
+def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_frame_models, "_ACTIVE_S", 0.0)  # as if seconds passed after each frame
     names = [variant.name for variant in catalog.catalog.variants][:2]
     models = served(catalog, memory_mb=1.0)
     models._capacity = 1.0  # bytes: room for the requested model only
@@ -174,6 +176,27 @@ def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Pa
         assert ("load" in run(models, name, 2).engine.stage_ms) == is_new
     assert len(models._loaded) == 1
     assert models.used_bytes > 0
+
+
+def test_a_model_at_work_makes_no_room_for_another(catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too many robots are at work models were dropped and compiled again in each frame of each."""
+    models = served(catalog)
+    models._capacity = 1.0  # bytes: room for one model only
+    run(models, opened(models, catalog, session="one"), 1)
+    with pytest.raises(CatalogError, match="no memory left for another model"):
+        models.open("other", identity_of_variant(catalog, "original"))
+    assert list(models._loaded) == list(models._asked) == ["one"]
+    assert run(models, "one", 2).engine.reuse_ratio == 1.0, "its cache is untouched"
+    models._loaded["one"].used_s -= 6.0  # it has been idle for longer than five seconds
+    run(models, opened(models, catalog, session="other"), 3)
+    assert list(models._loaded) == ["other"]
+    found: list[str] = []
+    monkeypatch.setattr(models._models, "find", lambda *_, **__: found.append("loaded"))
+    with pytest.raises(CatalogError, match="no memory left for another model"):
+        run(models, "one", 4)
+    assert not found, "it is not loaded in vain"
+    models.forget("one")
+    assert not models._dropped
 
 
 def test_what_is_not_there_is_refused_whatever_its_name(catalog: CatalogFolder) -> None:

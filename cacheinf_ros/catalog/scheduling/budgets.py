@@ -103,7 +103,7 @@ def split_between(energy_j: float, money: float, device_share: float) -> tuple[f
 
 @dataclass(slots=True)
 class Frequency:
-    """The frequency of a model's requests, "measured since it was last paged into the cache" (line 23).
+    """The frequency of a model's requests, counted anew whenever a variant of it is loaded (line 23).
 
     The estimate from before counts as much as :data:`PRIOR` requests, so that the first one after loading does not
     decide alone.

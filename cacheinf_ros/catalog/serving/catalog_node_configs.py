@@ -113,7 +113,7 @@ class CatalogServerConfig(CatalogFoldersConfig):
 
     catalog_memory_mb: float = parameter(
         2000.0,
-        "memory for variants from catalogs, of all robots together, 10**6 bytes; the least recently used are dropped",
+        "memory for variants from catalogs, of all robots together, 10**6 bytes; idle ones make room for others",
         low=1.0,
         high=1e7,
         name="server.catalog_memory_mb",

@@ -18,7 +18,7 @@ from cacheinf_ros.engine.rematerialisation.regions import RegionModel
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.memory import least_for_offsets
 
-_CASES = 10
+CASES = 10
 """The number w of reuse ratios in equation 8: 0, 1/w, ..., (w - 1)/w."""
 
 
@@ -65,7 +65,7 @@ class Assessor:
         self._layout = layout
         self._cost = cost
         self._planner = Planner(layout)
-        self._regions = RegionModel([1 - j / _CASES for j in range(_CASES)])
+        self._regions = RegionModel([1 - j / CASES for j in range(CASES)])
         self._bytes = {name: map_bytes(layout, name) for name in self.names}
         self._known: dict[Caching, Assessment] = {}
 
@@ -90,7 +90,7 @@ class Assessor:
     def _computed(self, caching: Caching) -> Assessment:
         plan = self._planner.plan(caching)
         counts = self._regions.counts(plan)
-        took = np.zeros(_CASES)
+        took = np.zeros(CASES)
         for step in plan.steps:
             if isinstance(step, Compute):
                 curve = self._cost.curves.get(step.operator.output)

@@ -1,8 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Searches for the rows at the robot with which a frame ends soonest (CacheInf section 4.3.2, equation 9).
 
-The end of the timeline is minimised. The constraints hold by construction: the robot computes the first operator, which
-takes the picture, and the last one, whose outputs are the results; a global operator is computed whole, at one side.
+The end of the timeline is minimised. Its constraints hold by construction. A global operator is computed whole, at one
+side. The robot has the picture and gets the outputs (x_1 = x_n = 1): what the server needs and finds counts as sent, so
+that it may compute all operators, the first and the last included. Maps that are merged are no operators of their own
+here, so that none is divided.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ one tensor after the other in each direction, both directions at once:
     t_i^c       = start_i^c + T_i^c(x_i a_i)                      a_i: active share of the operator
     arrival_j^c = max(t_j^s, end of the sending before) + bytes_j / bandwidth + delay
 
-and likewise with the machines exchanged. A frame ends when the robot has all of the outputs. Beyond the paper, a tensor
-inside the network that crosses keeps both machines busy: one packs and sends it, the other unpacks it before it goes
-on.
+and likewise with the machines exchanged. A frame ends when the robot has all of the outputs, which is what equation 9
+minimises. In the paper t_i^c = max(t_{i-1}^c + T_i^c, D / b + t_i^s): the robot computes an operator while rows that it
+reads are still on their way. Our engine computes an operator when all that it reads is there, so T comes after the
+arrival. Beyond the paper, a tensor inside the network that crosses keeps both machines busy: one packs and sends it,
+the other unpacks it before it goes on.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ NOT_YET = "no server has answered yet"
 REFUSES = "the server refuses"
 NO_PLACE = "the server has no place left: raise its server.max_robots"
 """Why a server refuses a robot that it would serve if another one left."""
+NO_MEMORY = "the server has no memory left for another model: raise its server.catalog_memory_mb"
+"""Why a server refuses a model that it would load if another one, of this robot or not, were no longer asked."""
 _QUIET_S = 1.0  # the silence after which the server is greeted again; it answers if it is still the same
 _SILENT_S = 3.0  # the silence, or two deadlines where that is longer, after which the server counts as dead
 
