@@ -3,7 +3,8 @@
 
 Its robots, its network for key points (Kapao) and its point clouds (AGRNav) are not here; for AGRNav only the paper's
 numbers are printed. For the torchvision networks of tables 4 and 5, with random weights, the systems are compared on
-whatever frames are given; for tables 1 and 2 scenenet, the detector that is here, stands in.
+whatever frames are given; for tables 1 to 3 two networks stand in: scenenet, the detector that is here, and a network
+for key points in Kapao's manner, with random weights.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ SYSTEMS = {
 FOLLOWING = {"DS-C": "dnn_surgery_cached_following", "Ours": "cacheinf_following"}
 """What is measured a second time, with a cache that follows the camera by homographies as the paper's does."""
 _DETECTOR = {"scenenet": ("Kapao", "480x640")}
+_POSE = str(Path(__file__).parents[2] / "test" / "networks" / "pose.yaml")
+_DETECTORS = {**_DETECTOR, _POSE: ("Kapao", "480x640")}
 _CLASSIFIERS = {
     "torchvision:regnet_x_16gf": ("RegNet", "224x224"),
     "torchvision:vgg19": ("VGG19", "224x224"),
     "torchvision:convnext_large": ("ConvNeXt", "224x224"),
 }
 _TABLES: Mapping[int, _Networks] = {
-    1: _DETECTOR, 2: _DETECTOR, 3: _DETECTOR, 4: _CLASSIFIERS, 5: _CLASSIFIERS, 6: _CLASSIFIERS
+    1: _DETECTORS, 2: _DETECTORS, 3: _DETECTORS, 4: _CLASSIFIERS, 5: _CLASSIFIERS, 6: _CLASSIFIERS
 }  # fmt: skip
 _FIGURES: Mapping[int, _Networks] = {5: _DETECTOR, 6: _DETECTOR}
 _LINKS = ("indoor", "outdoor")
@@ -66,7 +69,7 @@ class CacheInfPages:
     def __post_init__(self) -> None:
         """Check the network's name."""
         if not self.TABLES:
-            known = [f"{name} ({model})" for model, (name, _) in {**_DETECTOR, **_CLASSIFIERS}.items()]
+            known = [f"{name} ({_called(model)})" for model, (name, _) in {**_DETECTORS, **_CLASSIFIERS}.items()]
             raise ConfigError(f"network {self.network} is none of {', '.join(known)}; give either name of one")
 
     @property
@@ -99,7 +102,7 @@ class CacheInfPages:
             for way, systems in (("", SYSTEMS), (", following", FOLLOWING)):
                 for theirs, ours in systems.items():
                     figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
-                    found[f"{model}, {theirs}{way}"] = cells(PUBLISHED[name][theirs], figures)
+                    found[f"{_called(model)}, {theirs}{way}"] = cells(PUBLISHED[name][theirs], figures)
         for title, name in elsewhere.items():
             found |= {f"{title}, {theirs}": cells(row, (None, None)) for theirs, row in PUBLISHED[name].items()}
         return found | {NOTE: f"our energy is {energy}" if cells is energy_cells else _TIMES}
@@ -144,8 +147,14 @@ class CacheInfPages:
         return {
             model: (name, size)
             for model, (name, size) in networks.items()
-            if wanted is None or wanted.lower() in (name.lower(), model, model.removeprefix("torchvision:"))
+            if wanted is None
+            or wanted.lower() in (name.lower(), model, _called(model), model.removeprefix("torchvision:"))
         }
+
+
+def _called(model: str) -> str:
+    """Return a model's name for the reader: that of its card, where it has one."""
+    return Path(model).stem if model.endswith(".yaml") else model
 
 
 def _measured(
@@ -163,7 +172,7 @@ def _measured(
 
 def _memory(networks: _Networks, elsewhere: Mapping[str, str], progress: Callable[[str], None]) -> dict[str, Any]:
     rows = {
-        model: memory_row(MEMORY_MB[name], memory_of(model, parse_size(size) or (0, 0), progress))
+        _called(model): memory_row(MEMORY_MB[name], memory_of(model, parse_size(size) or (0, 0), progress))
         for model, (name, size) in networks.items()
     }
     return rows | {title: memory_row(MEMORY_MB[name], {}) for title, name in elsewhere.items()}

@@ -182,7 +182,8 @@ def test_a_table_of_the_draft_is_printed_with_all_its_rows(number: int, monkeypa
         ("RegNet", ["--table", "4"], ["torchvision:regnet_x_16gf"]),
         ("vgg19", ["--table", "5"], ["torchvision:vgg19"]),
         ("torchvision:convnext_large", ["--table", "4"], ["torchvision:convnext_large"]),
-        ("kapao", ["--table", "1"], ["scenenet"]),
+        ("kapao", ["--table", "1"], ["scenenet", paper_tables._POSE]),
+        ("pose", ["--table", "2"], [paper_tables._POSE]),
         ("scenenet", [], ["scenenet"] * 4),  # tables 1 and 2, figures 5 and 6; table 3 is about memory
     ],
 )
@@ -210,7 +211,10 @@ def test_one_network_of_the_draft_is_measured_alone(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["cacheinf", "--table", "4", "--network", "resnet50"], "network resnet50 is none of Kapao (scenenet), RegNet"),
+        (
+            ["cacheinf", "--table", "4", "--network", "resnet50"],
+            "network resnet50 is none of Kapao (scenenet), Kapao (pose), RegNet",
+        ),
         (["cacheinf", "--table", "4", "--network", "scenenet"], "4 is none of the tables of scenenet: 1, 2, 3"),
         (["cacheinf", "--figure", "5", "--network", "VGG19"], "5 is none of the figures of VGG19: there are none"),
         (["memory", "--table", "1", "--network", "VGG19"], "--network is for deepcache and cacheinf"),
