@@ -56,13 +56,14 @@ def test_one_strip_may_hold_all_rows(rows: int) -> None:
         tiff(GREY, (256, LONG, 1, WIDE)),
         tiff(without(256), (256, LONG8, 1, 48)),
         tiff(without(256), (256, SHORT, 2, WIDE << 16 | 48)),
+        b"II+\0" + tiff(GREY)[4:],  # BigTIFF
         tiff(without(258), (258, SHORT, 60000, 8)),
         tiff(without(258), (258, SHORT, 3, 2**31)),
         tiff(GREY, *((tag, SHORT, 1, 0) for tag in range(1000, 1300))),
     ],
     ids=[
         *("huge tiles", "tiles", "a long strip", "samples", "bits", "a JPEG", "two widths", "a width elsewhere"),
-        *("a width of two", "many bits", "bits behind the file", "entries"),
+        *("a width of two", "BigTIFF", "many bits", "bits behind the file", "entries"),
     ],
 )
 def test_what_may_take_more_memory_than_its_picture_is_refused(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
