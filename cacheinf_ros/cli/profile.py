@@ -52,12 +52,12 @@ def profile(
         "operator", "rows", "MFLOP", "KiB of weights", "ms", f"active at {reuse:g}", "ms then", "KiB of output"
     )
     rows: list[dict[str, Any]] = []
-    graph = engine.program.layout.graph
-    operators = {operator.output: operator for operator in graph.operators}
+    layout = engine.program.layout
+    operators = {operator.output: operator for operator in layout.operators}
     memory = tensor_bytes(workload)[1:]
     for i, name in enumerate(workload.names):
         kib, weight_kib = float(memory[i] / 1024), operator_weight_bytes(operators[name]) / 1024
-        height, flops = int(workload.heights[i + 1]), graph.flops(operators[name])
+        height, flops = int(workload.heights[i + 1]), layout.graph.flops(operators[name])
         table.add_row(
             escape(name), str(height), f"{flops / 1e6:.1f}", f"{weight_kib:.0f}", f"{took[i, -1]:.3f}",
             f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}",

@@ -135,6 +135,14 @@ def test_levels_take_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {levels[name] / kib for name, kib in floats.items()} == {0.25, 1.0}
 
 
+def test_copies_into_concatenations_are_operators_without_operations(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    espnet = str(Path(__file__).parents[1] / "networks" / "espnet.yaml")
+    assert cacheinf("profile", espnet, "--size", "64x64", "--json", str(out)).returncode == 0
+    copies = [each for each in json.loads(out.read_text())["operators"] if each["operator"] == "cat:0"]
+    assert [(each["flops"], each["weight_kib"]) for each in copies] == [(0, 0.0)]
+
+
 def test_bench_memory_writes_json(tmp_path: Path) -> None:
     (tmp_path / "T.8.csv").write_text("id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,2,4,4\n")
     out = tmp_path / "out.json"
