@@ -10,7 +10,7 @@ from benchmarks.fleet.command import fleet
 from benchmarks.matching.command import matcher
 from benchmarks.nodes.command import nodes
 from benchmarks.offload.bench_offload import offload
-from benchmarks.offload.command import offload_map, offload_plot
+from benchmarks.offload.command import offload_check, offload_map, offload_plot
 from benchmarks.papers.command import paper
 from benchmarks.truncation.command import truncation, truncation_plot
 
@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "catalog": bench_catalog,
     "offload-plot": offload_plot,
     "offload-map": offload_map,
+    "offload-check": offload_check,
     "paper": paper,
 }
 """The commands by name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

@@ -1,11 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The commands ``cacheinf bench offload-plot`` and ``offload-map``."""
+"""The commands ``cacheinf bench offload-plot``, ``offload-map`` and ``offload-check``."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.errors import ConfigError
+
+_KEYS = {"model", "weights", "size", "robot_cores", "wire_image", "bandwidth"}  # of a report, among others
 
 
 def offload_plot(
@@ -26,7 +29,7 @@ def offload_plot(
     """
     from benchmarks.offload.plot import plot_offload
 
-    plot_offload([json.loads(path.read_text(encoding="utf-8")) for path in reports], out)
+    plot_offload(list(map(_read_report, reports)), out)
 
 
 def offload_map(
@@ -81,3 +84,55 @@ def offload_map(
     Console().print(table)
     if out is not None:
         plot_policy_map(places, out)
+
+
+def offload_check(
+    report: Annotated[Path, typer.Argument(help="JSON file of `cacheinf bench offload`.", exists=True)],
+    schedule_s: Annotated[float, typer.Option(min=0.1, help="Search for schedules, s.")] = 15.0,
+    json_file: JsonFile = None,
+) -> None:
+    """Predict what `cacheinf bench offload` measured as `offload-map` does, and show both.
+
+    Example: cacheinf bench offload-check offload.json
+    """
+    from benchmarks.offload.measured_places import predicted_places
+    from cacheinf_ros.engine import Engine, EngineConfig
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.offload.planning import Workload, profile
+
+    measured = _read_report(report)
+    weights = Path(measured["weights"]) if measured["weights"] else None
+    network = load_model(measured["model"], weights=weights, input_size=parse_size(measured["size"]))
+    engine = Engine(network, EngineConfig(threads=1))
+    workload = Workload(engine.program.layout)
+    with shown_progress("measuring operators") as show:
+        one_core_ms = profile(engine.program.layout, workload.space, engine.cost)
+        places = predicted_places(workload, one_core_ms, measured, schedule_s=schedule_s, progress=show)
+    write_report(json_file, {"report": str(report), "places": places})
+    table = Table("Mbit/s", "server", "reuse", "policy", "predicted ms", "measured ms", "predicted / measured")
+    for place in places:
+        for policy, predicted in place["predicted"].items():
+            took = place["measured"][policy]
+            table.add_row(
+                f"{place['mbit_s']:g}", f"{place['speed']:.3g} times", f"{place['reuse']:.2f}", policy,
+                f"{predicted:.1f}", f"{took:.1f}", f"{predicted / took:.2f}",
+            )  # fmt: skip
+        table.add_section()
+    console = Console()
+    console.print(table)
+    for place in places:
+        console.print(
+            f"{place['mbit_s']:g} Mbit/s: the policy that is predicted to be the best took {place['regret']:.2f} times "
+            "as long as the one that was"
+        )
+
+
+def _read_report(path: Path) -> dict[str, Any]:
+    """Read what ``cacheinf bench offload`` wrote; raises :class:`ConfigError` where a file is something else."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON file: {error}") from None
+    if not isinstance(report, dict) or not report.keys() >= _KEYS:
+        raise ConfigError(f"{path} is no report of `cacheinf bench offload` of this version: run it again with --json")
+    return report

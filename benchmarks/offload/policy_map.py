@@ -3,8 +3,8 @@
 
 No machine here is 10 or 20 times as fast as another. So the robot's operators are measured, the server's are assumed
 to be so many times faster, and the time of frames follows from the timeline that the nodes schedule by
-(:mod:`cacheinf_ros.offload.planning.timeline`); where the server is three times as fast, ``cacheinf bench offload``
-measures the same with real nodes.
+(:mod:`cacheinf_ros.offload.planning.timeline`). For a server two or three times as fast,
+:mod:`.measured_places` puts the predictions beside what real nodes took.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def policy_map(
         table = solve(workload, machines, time_limit_s=schedule_s)
         for bandwidth in mbit_s:
             for ratio in reuse:
-                took = _predicted(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
+                took = predicted_ms(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
                 places.append(_compared({"mbit_s": bandwidth, "speed": speed, "reuse": ratio}, took))
     return places
 
@@ -101,16 +101,20 @@ def _compared(place: dict[str, Any], took: dict[str, float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _predicted(
+def predicted_ms(
     workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, reuse: float
 ) -> dict[str, float]:
-    """Predict a frame's milliseconds by policy; policies without a cache compute everything."""
+    """Predict a frame's milliseconds by policy; policies without a cache compute everything.
+
+    ``searched`` is no policy, but the best that a search at this very place finds.
+    """
     active, everything = workload.active_at(reuse), np.ones(len(workload.heights))
     cached, dense = (Timeline(workload, machines.conditions(mbit_s, part, part)) for part in (active, everything))
     whole: Integers = workload.heights[1:].copy()
     cut, cached_cut = (dnn_surgery(workload, machines.conditions(mbit_s, part, part)) for part in (everything, active))
     ours = scheduler.candidates(OffloadPolicy.CACHEINF, machines, mbit_s, active)
     return {
+        "local_dense": dense.end(whole),
         "local": cached.end(whole),
         "remote": cached.end(np.zeros_like(whole)),
         "dnn_surgery": dense.end(cut),

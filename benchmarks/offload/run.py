@@ -97,6 +97,8 @@ def run_offload_benchmark(
     first = next(iter(found.values()))
     return {
         "model": setting.model,
+        "weights": setting.weights,
+        "size": setting.size,
         "source": setting.source,
         "robot_cores": setting.robot_cores,
         "rounds": setting.rounds,

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "catalog": "Run many models under a budget, as in the MCDNN paper.",
     "offload-plot": "Plot latency by bandwidth, and over time where the link follows a trace.",
     "offload-map": "Predict which policy is best by bandwidth, server speed and reuse.",
+    "offload-check": "Predict what `bench offload` measured, and show both.",
     "paper": "Print a paper's tables and figures beside what is measured here.",
 }
 """The laboratory's commands of ``cacheinf bench``, which exist everywhere: name -> help where they cannot run."""

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection, ServerReport
-from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
+from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession
 from cacheinf_ros.offload.planning import Asking, Choice, Machines, Scheduler, Workload
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload.searching import ScheduleFinder
@@ -19,7 +19,6 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
-_PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # approximate bytes per pixel of a photograph
 _ANOTHER = 1.5  # a server whose frame time differs by this factor counts as another machine
 MakeScheduler = Callable[..., Scheduler]
 """A function that takes the arguments of :class:`Scheduler`, and returns one."""
@@ -225,7 +224,7 @@ class RowSharing(LinkedSession[RowSession]):
             robot_ms=self._robot_ms,
             server_ms=server_ms,
             value_bytes=self._config.wire_dtype.bytes,
-            input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
+            input_pixel_bytes=self._config.wire_image.pixel_bytes,
         )
 
     def _find_schedules(self, scheduler: Scheduler) -> None:

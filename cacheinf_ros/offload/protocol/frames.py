@@ -40,6 +40,14 @@ class WireImage(Enum):
     PNG = "png"
     JPEG = "jpeg"
 
+    @property
+    def pixel_bytes(self) -> float:
+        """About how many bytes a pixel of a photograph takes."""
+        return _PIXEL_BYTES[self]
+
+
+_PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}
+
 
 class OffloadConfig(Config):
     """How frames are sent to a server."""
