@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.catalog.algorithm_1 import WrittenScheduler
 from benchmarks.catalog.requests import Trace, load_rate_of, random_trace
 from benchmarks.catalog.setting import Progress, Setting
-from benchmarks.catalog.simulation import Outcome, always, never, simulate
+from benchmarks.catalog.simulation import Outcome, Serving, always, never, simulate
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
@@ -33,6 +34,7 @@ class Scheme(Enum):
     ORIGINAL = "original"
     BEST = "best"
     ALL = "all"  # chosen by the paper's rule
+    WRITTEN = "written"  # all variants, chosen by algorithm 1 without any of our additions
     PLANNED = "planned"  # all variants, chosen by our rule
 
     @property
@@ -49,6 +51,7 @@ class SimulatedDay:
         setting: the requests and budgets.
         models: the models' catalogs, with the variants that may be chosen.
         preference: the scheduler's preference.
+        as_written: whether :class:`.WrittenScheduler` serves instead.
         connected: whether the cloud is reached, for the whole day.
         load_rate, seed: arguments of the trace, see :func:`random_trace`.
     """
@@ -56,6 +59,7 @@ class SimulatedDay:
     setting: Setting
     models: Sequence[Catalog]
     preference: Preference = Preference.ACCURACY
+    as_written: bool = False
     connected: bool
     load_rate: float
     seed: int
@@ -67,11 +71,12 @@ def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
     trace = trace_of(setting, names, day.load_rate, day.seed)
     rate_hz = setting.requests / setting.duration_s / len(names)
     started = time.process_time()
-    scheduler = Scheduler(
-        [Demand(catalog=catalog, rate_hz=rate_hz) for catalog in day.models],
-        Budget(energy_j=setting.energy_j, money=setting.money, horizon_s=setting.duration_s),
-        setting.cache_bytes,
-        preference=day.preference,
+    demands = [Demand(catalog=catalog, rate_hz=rate_hz) for catalog in day.models]
+    budget = Budget(energy_j=setting.energy_j, money=setting.money, horizon_s=setting.duration_s)
+    scheduler: Serving = (
+        WrittenScheduler(demands, budget, setting.cache_bytes)
+        if day.as_written
+        else Scheduler(demands, budget, setting.cache_bytes, preference=day.preference)
     )
     outcome = simulate(scheduler, trace, always if day.connected else never)
     return outcome, time.process_time() - started
@@ -93,6 +98,7 @@ def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
             setting=setting,
             models=[of_scheme(catalog, scheme, setting) for catalog in models],
             preference=scheme.preference,
+            as_written=scheme is Scheme.WRITTEN,
             connected=False,
             load_rate=rate,
             seed=0,
@@ -119,16 +125,18 @@ def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
     :attr:`Setting.sending_budget_j`.
     """
     poor = replace(setting, energy_j=setting.sending_budget_j)
+    policies = {preference.value: preference for preference in Preference} | {Scheme.WRITTEN.value: Preference.MCDNN}
     points = {
-        (f"{preference.value}, {sending_j:g} J", str(share)): SimulatedDay(
+        (f"{policy}, {sending_j:g} J", str(share)): SimulatedDay(
             setting=poor,
             models=[with_sending(catalog, sending_j) for catalog in specialised(setting.models, share)],
             preference=preference,
+            as_written=policy == Scheme.WRITTEN.value,
             connected=True,
             load_rate=setting.load_rate,
             seed=0,
         )
-        for preference in Preference
+        for policy, preference in policies.items()
         for sending_j in setting.sending_j
         for share in setting.specialised
     }

@@ -9,11 +9,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from benchmarks.catalog.requests import Trace
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
-from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Place
+
+
+class Serving(Protocol):
+    """What a simulation asks of a scheduler; see :class:`cacheinf_ros.catalog.scheduling.scheduler.Scheduler`."""
+
+    def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
+        """Decide how a request is served."""
+
+    def update(self, model: str, now_s: float, *, connected: bool = True) -> Load | None:
+        """Propose what to load in place of what a model has in the cache."""
+
+    def apply(self, load: Load, now_s: float) -> None:
+        """Put a variant into the cache."""
+
+    def spend(self, energy_j: float, money: float) -> None:
+        """Subtract the joules and dollars that were taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +93,7 @@ def never(time_s: float) -> bool:
     return False
 
 
-def steps(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool] = always) -> Iterator[Step]:
+def steps(scheduler: Serving, trace: Trace, connected: Callable[[float], bool] = always) -> Iterator[Step]:
     """Serve one request after another; ``connected`` tells whether the cloud is reached at a time (s) of the trace."""
     for time_s, model in trace:
         is_connected = connected(time_s)
@@ -94,7 +110,7 @@ def steps(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool]
         yield Step(time_s=time_s, decision=decision, update=update, energy_j=energy_j, money=money)
 
 
-def simulate(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool] = always) -> Outcome:
+def simulate(scheduler: Serving, trace: Trace, connected: Callable[[float], bool] = always) -> Outcome:
     """Serve all requests of a trace, and return the totals."""
     served = loads = 0
     accuracy = energy_j = money = 0.0

@@ -16,7 +16,18 @@ from cacheinf_ros.cli.options import JsonFile, ModelReference, Size
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
-_KEYS = {"model", "weights", "size", "robot_cores", "wire_image", "bandwidth"}  # of a report, among others
+_KEYS = {
+    "model",
+    "weights",
+    "size",
+    "source",
+    "frames",
+    "warm",
+    "threshold",
+    "robot_cores",
+    "wire_image",
+    "bandwidth",
+}  # of a report, among others
 
 
 def offload_plot(
@@ -91,31 +102,38 @@ def offload_check(
     schedule_s: Annotated[float, typer.Option(min=0.1, help="Search for schedules, s.")] = 15.0,
     json_file: JsonFile = None,
 ) -> None:
-    """Predict what `cacheinf bench offload` measured as `offload-map` does, and show both.
+    """Predict what `cacheinf bench offload` measured, and show both.
+
+    Once from where the frames' changes are, as robots predict, once from how much has changed, as `offload-map` does.
 
     Example: cacheinf bench offload-check offload.json
     """
-    from benchmarks.offload.measured_places import predicted_places
-    from cacheinf_ros.engine import Engine, EngineConfig
-    from cacheinf_ros.graph import load_model
-    from cacheinf_ros.offload.planning import Workload, profile
+    from benchmarks.offload.measured_places import network_of, observed_activities, predicted_places
 
     measured = _read_report(report)
-    weights = Path(measured["weights"]) if measured["weights"] else None
-    network = load_model(measured["model"], weights=weights, input_size=parse_size(measured["size"]))
-    engine = Engine(network, EngineConfig(threads=1))
-    workload = Workload(engine.program.layout)
     with shown_progress("measuring operators") as show:
-        one_core_ms = profile(engine.program.layout, workload.space, engine.cost)
-        places = predicted_places(workload, one_core_ms, measured, schedule_s=schedule_s, progress=show)
+        engine, workload, one_core_ms = network_of(measured)
+        show("matching the frames")
+        activities = observed_activities(measured, engine, workload)
+        places = predicted_places(workload, one_core_ms, measured, activities, schedule_s=schedule_s, progress=show)
     write_report(json_file, {"report": str(report), "places": places})
-    table = Table("Mbit/s", "server", "reuse", "policy", "predicted ms", "measured ms", "predicted / measured")
+    table = Table(
+        "Mbit/s",
+        "server",
+        "reuse",
+        "policy",
+        "measured ms",
+        "predicted ms",
+        "/ measured",
+        "by the map ms",
+        "/ measured",
+    )
     for place in places:
         for policy, predicted in place["predicted"].items():
-            took = place["measured"][policy]
+            took, by_map = place["measured"][policy], place["by_map"][policy]
             table.add_row(
-                f"{place['mbit_s']:g}", f"{place['speed']:.3g} times", f"{place['reuse']:.2f}", policy,
-                f"{predicted:.1f}", f"{took:.1f}", f"{predicted / took:.2f}",
+                f"{place['mbit_s']:g}", f"{place['speed']:.3g} times", f"{place['reuse']:.2f}", policy, f"{took:.1f}",
+                f"{predicted:.1f}", f"{predicted / took:.2f}", f"{by_map:.1f}", f"{by_map / took:.2f}",
             )  # fmt: skip
         table.add_section()
     console = Console()

@@ -1,31 +1,86 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Predicts what ``cacheinf bench offload`` measured, to tell how far the map of policies can be believed.
 
-The predictions are those of :mod:`.policy_map`. They know the network, the operators' times on one processor, the
-robot's share of a processor, the bandwidth, and the frames' reuse ratios. They do not know where in a frame the changes
-are, nor what a frame takes besides its operators: matching, reading pixels, messages.
+The predictions are those of :mod:`.policy_map`, which takes a frame's changes to lie together in a rectangle, and
+others that know where they really are, as a robot's scheduler does. Both know the network, the operators' times on one
+processor, the robot's share of a processor and the bandwidth. Neither knows what a frame takes besides its operators:
+matching, reading pixels, messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.offload.policy_map import predicted_ms
+from benchmarks.offload.policy_map import cached_ms, dense_ms
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Outdated, matching_for
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.offload import WireImage
-from cacheinf_ros.offload.planning import Machines, Scheduler, Workload
+from cacheinf_ros.offload.planning import Machines, Scheduler, Workload, profile
 from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.planning.workload import Numbers
+from cacheinf_ros.sources import open_source
 
-_LEVELS = 8  # reuse ratios that stand for those of all frames
+
+class Activities:
+    """Watches, as a server that declines every frame, which shares of the tensors change from frame to frame.
+
+    Attributes:
+        epoch, is_awaited: see :class:`cacheinf_ros.engine.RemotePeer`.
+        active: float64 [tensors] for each frame.
+    """
+
+    epoch = 0
+    is_awaited = True
+
+    def __init__(self, workload: Workload) -> None:
+        self.active: list[Numbers] = []
+        self._workload = workload
+
+    def choose(self, outdated: Outdated) -> None:
+        """Take note of what has changed, and decline."""
+        self.active.append(self._workload.activity.shares(outdated.changed).copy())
+
+    def begin(self, *what: Any, **more: Any) -> Any:
+        """Refuse: no frame is shared."""
+        raise LinkError("no frame is shared with what only watches")
+
+    send = receive = fail = begin
+
+
+def network_of(report: Mapping[str, Any]) -> tuple[Engine, Workload, Numbers]:
+    """Return an engine for a report's network, its workload, and the operators' times on one processor.
+
+    The times are float64 [operators, points]; see :func:`profile`.
+    """
+    weights = Path(report["weights"]) if report["weights"] else None
+    model = load_model(report["model"], weights=weights, input_size=parse_size(report["size"]))
+    engine = Engine(model, EngineConfig(threads=1), with_server=True)
+    workload = Workload(engine.program.layout)
+    return engine, workload, profile(engine.program.layout, workload.space, engine.cost)
+
+
+def observed_activities(report: Mapping[str, Any], engine: Engine, workload: Workload) -> Sequence[Numbers]:
+    """Return the active shares, float64 [tensors], of each frame that counted, as the robot's node has seen them."""
+    stream = MatchingStream(matching_for(Mode.EXACT, threshold_db=report["threshold"]))
+    watching = Activities(workload)
+    for frame in islice(open_source(report["source"]), report["warm"] + report["frames"]):
+        engine.run(frame.image, stream.match(frame.image), watching)
+    return watching.active[report["warm"] :]
 
 
 def predicted_places(
     workload: Workload,
     one_core_ms: Numbers,
     report: Mapping[str, Any],
+    activities: Sequence[Numbers],
     *,
     schedule_s: float = 15.0,
     progress: Callable[[str], None] = lambda text: None,
@@ -36,12 +91,14 @@ def predicted_places(
         workload: the workload of the report's network.
         one_core_ms: float64 [operators, points], the operators' times on one processor, which the server's are.
         report: what ``cacheinf bench offload`` wrote, see :func:`.run.run_offload_benchmark`.
+        activities: float64 [tensors] for each frame, see :func:`observed_activities`.
         schedule_s: time for the search of schedules.
         progress: called with what is being done.
 
     Returns:
-        for each bandwidth: mean milliseconds by policy, ``predicted`` and ``measured``; and ``regret``, by what factor
-        the policy that is predicted to be the best took longer than the one that was.
+        for each bandwidth: mean milliseconds by policy, ``measured``, ``predicted`` from where changes are, and
+        ``by_map`` from how much has changed alone; and ``regret``, by what factor the policy that is predicted to be
+        the best took longer than the one that was.
     """
     slower = max(1.0, 1 / report["robot_cores"])
     machines = Machines(
@@ -51,36 +108,32 @@ def predicted_places(
     )
     progress(f"schedules for a server {slower:.3g} times as fast")
     table = solve(workload, machines, time_limit_s=schedule_s)
+    reuse = [1 - float(active[0]) for active in activities]
     places = []
     for name, found in report["bandwidth"].items():
-        systems = found["systems"]
+        mbit_s, systems = found["mbit_s"], found["systems"]
         if any("frames_ms" in figures for figures in systems.values()):
             continue  # the link followed a trace
         progress(f"{name} Mbit/s")
-        by_system = ([reuse for reuse, _ in figures["reuse_ms"]] for figures in systems.values())
-        ratios = [reuse for of_one in by_system if any(of_one) for reuse in of_one]  # of those with a cache
-        at_levels = [
-            predicted_ms(workload, Scheduler(workload, machines, table), machines, found["mbit_s"], ratio)
-            for ratio in representatives(ratios)
-        ]
-        predicted = {
-            policy: float(np.mean([took[policy] for took in at_levels])) for policy in at_levels[0] if policy in systems
-        }
+
+        def mean_of(actives: Sequence[Numbers], mbit_s: float = mbit_s) -> dict[str, float]:
+            scheduler = Scheduler(workload, machines, table)
+            frames = [cached_ms(workload, scheduler, machines, mbit_s, active) for active in actives]
+            return {policy: float(np.mean([took[policy] for took in frames])) for policy in frames[0]}
+
+        without_cache = dense_ms(workload, machines, mbit_s)
+        predicted, by_map = (
+            {policy: ms for policy, ms in (without_cache | mean_of(actives)).items() if policy in systems}
+            for actives in (activities, [workload.active_at(ratio) for ratio in reuse])
+        )
         measured = {policy: float(systems[policy]["latency_ms"]["mean"]) for policy in predicted}
         places.append(
             {
-                "mbit_s": found["mbit_s"], "speed": slower, "reuse": float(np.mean(ratios or [0.0])),
-                "predicted": predicted, "measured": measured, "regret": regret(predicted, measured),
+                "mbit_s": mbit_s, "speed": slower, "reuse": float(np.mean(reuse)), "measured": measured,
+                "predicted": predicted, "by_map": by_map, "regret": regret(predicted, measured),
             }
         )  # fmt: skip
     return places
-
-
-def representatives(ratios: list[float]) -> list[float]:
-    """Return quantiles that stand for reuse ratios, each for as many of them; 0 where there are none."""
-    if not ratios:
-        return [0.0]
-    return np.quantile(ratios, (np.arange(_LEVELS) + 0.5) / _LEVELS).tolist()
 
 
 def regret(predicted: Mapping[str, float], measured: Mapping[str, float]) -> float:

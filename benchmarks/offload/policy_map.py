@@ -63,7 +63,7 @@ def policy_map(
         table = solve(workload, machines, time_limit_s=schedule_s)
         for bandwidth in mbit_s:
             for ratio in reuse:
-                took = predicted_ms(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
+                took = _predicted(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
                 places.append(_compared({"mbit_s": bandwidth, "speed": speed, "reuse": ratio}, took))
     return places
 
@@ -101,27 +101,48 @@ def _compared(place: dict[str, Any], took: dict[str, float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def predicted_ms(
+def dense_ms(workload: Workload, machines: Machines, mbit_s: float) -> dict[str, float]:
+    """Predict a frame's milliseconds by the policies without a cache, which compute everything."""
+    everything = np.ones(len(workload.heights))
+    conditions = machines.conditions(mbit_s, everything, everything)
+    timeline, cut = Timeline(workload, conditions), dnn_surgery(workload, conditions)
+    return {
+        "local_dense": timeline.end(workload.heights[1:].copy()),
+        "dnn_surgery": timeline.end(cut),
+        "hybrid_parallel": timeline.end(search(workload, timeline, [cut], time_limit_s=_SEARCH_S)),
+    }
+
+
+def cached_ms(
+    workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, active: Numbers
+) -> dict[str, float]:
+    """Predict a frame's milliseconds by the policies with a cache.
+
+    Args:
+        active: float64 [tensors], the share of each tensor that changes.
+    """
+    conditions = machines.conditions(mbit_s, active, active)
+    timeline = Timeline(workload, conditions)
+    whole: Integers = workload.heights[1:].copy()
+    return {
+        "local": timeline.end(whole),
+        "remote": timeline.end(np.zeros_like(whole)),
+        "dnn_surgery_cached": timeline.end(dnn_surgery(workload, conditions)),
+        "cacheinf": min(map(timeline.end, scheduler.candidates(OffloadPolicy.CACHEINF, machines, mbit_s, active))),
+    }
+
+
+def _predicted(
     workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, reuse: float
 ) -> dict[str, float]:
-    """Predict a frame's milliseconds by policy; policies without a cache compute everything.
-
-    ``searched`` is no policy, but the best that a search at this very place finds.
-    """
-    active, everything = workload.active_at(reuse), np.ones(len(workload.heights))
-    cached, dense = (Timeline(workload, machines.conditions(mbit_s, part, part)) for part in (active, everything))
-    whole: Integers = workload.heights[1:].copy()
-    cut, cached_cut = (dnn_surgery(workload, machines.conditions(mbit_s, part, part)) for part in (everything, active))
+    """Predict a frame's milliseconds by policy, and of ``searched``."""
+    active = workload.active_at(reuse)
+    timeline = Timeline(workload, machines.conditions(mbit_s, active, active))
     ours = scheduler.candidates(OffloadPolicy.CACHEINF, machines, mbit_s, active)
     return {
-        "local_dense": dense.end(whole),
-        "local": cached.end(whole),
-        "remote": cached.end(np.zeros_like(whole)),
-        "dnn_surgery": dense.end(cut),
-        "dnn_surgery_cached": cached.end(cached_cut),
-        "hybrid_parallel": dense.end(search(workload, dense, [cut], time_limit_s=_SEARCH_S)),
-        "cacheinf": min(map(cached.end, ours)),
-        "searched": cached.end(search(workload, cached, ours, time_limit_s=_SEARCH_S)),
+        **dense_ms(workload, machines, mbit_s),
+        **cached_ms(workload, scheduler, machines, mbit_s, active),
+        "searched": timeline.end(search(workload, timeline, ours, time_limit_s=_SEARCH_S)),
     }
 
 

@@ -35,7 +35,8 @@ from cacheinf_ros.offload.protocol.limited_link import Trace
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.sources import open_source
 
-_WARM = 10  # frames that do not count: caches are filled, and the link is measured
+WARM = 10
+"""Frames at the start of each play that do not count: caches are filled, and the link is measured."""
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
 Outputs = list[NDArray[Any]]
 
@@ -47,7 +48,7 @@ class Truth:
         weights = Path(setting.weights) if setting.weights else None
         model = load_model(setting.model, weights=weights, input_size=parse_size(setting.size))
         engine = Engine(model, EngineConfig(mode=Mode.DENSE))
-        images = [frame.image for frame in islice(open_source(setting.source), setting.frames + _WARM)]
+        images = [frame.image for frame in islice(open_source(setting.source), setting.frames + WARM)]
         self._outputs = [_outputs(engine, image) for image in images]
         self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
 
@@ -101,6 +102,8 @@ def run_offload_benchmark(
         "size": setting.size,
         "source": setting.source,
         "robot_cores": setting.robot_cores,
+        "frames": setting.frames,
+        "warm": WARM,
         "rounds": setting.rounds,
         "shaping": testbed.shaping,
         "processor_limit": testbed.processor_limit,
@@ -131,14 +134,14 @@ def _take_turns(
     progress: Callable[[str], None],
 ) -> dict[str, Tally]:
     name, trace = link
-    tallies = {system: Tally(_WARM) for system in systems}
+    tallies = {system: Tally(WARM) for system in systems}
     for number in range(setting.rounds):
         for system in systems if number % 2 == 0 else reversed(list(systems)):
             progress(f"{name}: {system}, round {number + 1} of {setting.rounds}")
             pair.use(systems[system])
             with testbed.link(trace):
                 metered = MeteredPlay(meter)
-                played, counts = pair.play(setting.source, setting.frames + _WARM, metered.look)
+                played, counts = pair.play(setting.source, setting.frames + WARM, metered.look)
             error = truth.error([list(result.outputs.values()) for result in played.results])
-            tallies[system].add(played, counts, error, metered.joules_per_frame(played.results, _WARM))
+            tallies[system].add(played, counts, error, metered.joules_per_frame(played.results, WARM))
     return tallies

@@ -23,6 +23,7 @@ from cacheinf_ros.engine.dense_openvino import compiled_by_openvino
 from cacheinf_ros.engine.dense_program import DenseProgram
 from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice, as_array
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
+from cacheinf_ros.engine.execution.torch_threads import in_torch_threads
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.tf32 import in_full_precision
@@ -242,7 +243,7 @@ def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: InInt8 | 
     if backend is Backend.ONNXRUNTIME_CUDA:
         return _by_session(Shared(None, onnxruntime_on_cuda(onnx_content(model), threads, torch.device(device))))
     if backend is Backend.TORCH:
-        return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
+        return in_torch_threads(run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last), threads)
     if backend.precision is DensePrecision.INT8:
         assert isinstance(int8, bytes)
         return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)

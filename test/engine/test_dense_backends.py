@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from networks.shared_models import mixed_model
 
 from cacheinf_ros.engine import DensePrecision, quantise_onnx
@@ -26,7 +28,7 @@ from cacheinf_ros.engine.dense_backends import (
 from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
 from cacheinf_ros.engine.quantisation import quantise
 from cacheinf_ros.engine.quantising_process import QuantisationError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import DenseGraph, Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 pytest.importorskip("onnxruntime")
@@ -53,6 +55,21 @@ def test_order_of_precisions() -> None:
     order = [DensePrecision.FLOAT32, DensePrecision.FLOAT16, DensePrecision.BFLOAT16, DensePrecision.INT8]
     for index, least in enumerate(order):
         assert [least.allows(other) for other in order] == [other <= index for other in range(4)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_torch_takes_the_threads_that_it_is_given(model: Model, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself it takes one for each core, and is chosen for what it then takes from others."""
+    before, seen, compute = torch.get_num_threads(), [], DenseGraph.__call__
+
+    def counted(graph: DenseGraph, image: torch.Tensor) -> Any:
+        seen.append(torch.get_num_threads())
+        return compute(graph, image)
+
+    monkeypatch.setattr(DenseGraph, "__call__", counted)
+    prepare(Backend.TORCH, model, threads).run(np.zeros((1, 3, *model.input_size), np.float32))
+    assert seen == [threads]
+    assert torch.get_num_threads() == before
 
 
 def test_lower_precision_computes_nearly_the_same(model: Model, folder: Path) -> None:

@@ -115,7 +115,7 @@ class NativeBackend:
 
     def executor(self, executable: Executable) -> NativeExecutor:
         """Implement :meth:`Backend.executor`."""
-        return NativeExecutor(executable, self.library, self.threads)
+        return NativeExecutor(executable, self.library, self.threads, self._count)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
         """Implement :meth:`Backend.input`."""

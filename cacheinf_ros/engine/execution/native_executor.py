@@ -20,7 +20,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.strip_encoding import in_strips
-from cacheinf_ros.engine.execution.torch_threads import by_few_threads
+from cacheinf_ros.engine.execution.torch_threads import in_torch_threads, threads_for
 from cacheinf_ros.engine.kernels.abi import NEVER, ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
@@ -40,13 +40,14 @@ _CHANGE_KINDS = {
 class NativeExecutor:
     """Runs the steps of a plan on the CPU."""
 
-    def __init__(self, executable: Executable, library: ctypes.CDLL, threads: int) -> None:
+    def __init__(self, executable: Executable, library: ctypes.CDLL, threads: int, torch_threads: int) -> None:
         """Prepare the steps.
 
         Args:
             executable: what is executed.
             library: the compiled kernels.
             threads: address of the ``ci_threads``, which must live as long as this object is used.
+            torch_threads: number of threads for steps that torch computes.
 
         Raises:
             EngineError: there is not enough memory.
@@ -60,14 +61,15 @@ class NativeExecutor:
         encoded: list[CStep] = []
         for i, step in enumerate(steps):
             if isinstance(step, Call):
-                self._python[i] = by_few_threads(prepared_call(step, tensors, _CPU), step.operator, tensors.specs)
+                number = threads_for(step.operator, tensors.specs, torch_threads)
+                self._python[i] = in_torch_threads(prepared_call(step, tensors, _CPU), number)
             elif isinstance(step, Poison):
                 self._python[i] = prepared_poison(step, tensors)
             elif isinstance(step, (Send, Receive)):
                 self._transfers[i] = step, prepared_transfer(step, executable.replicas, tensors)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
-                compute = prepared_compute(step, function, tensors, _CPU)
-                self._python[i] = by_few_threads(compute, step.operator, tensors.specs)
+                number = threads_for(step.operator, tensors.specs, torch_threads)
+                self._python[i] = in_torch_threads(prepared_compute(step, function, tensors, _CPU), number)
             is_compiled = i not in self._python and i not in self._transfers
             encoded.append(self._encoded(step, kernels, tensors.maps) if is_compiled else CStep(kind=StepKind.NOTHING))
         order, kept = in_strips(executable, encoded)

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Runs light steps by a single torch thread, as the compiled program's own threads stay awake between its steps.
+"""Runs what torch computes in as many threads as the user allows, not in one for each core as torch does by itself.
 
-Where both have as many threads as there are cores, the operating system may let a thread that torch wakes wait for a
+Light steps of the compiled program get a single one, as that program's own threads stay awake between its steps. Where
+both have as many threads as there are cores, the operating system may let a thread that torch wakes wait for a
 time slice, 4 ms, behind a thread of the compiled program that only waits. Work that one thread does in less time is
 therefore done by one.
 """
@@ -9,8 +10,10 @@ therefore done by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from math import prod
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -20,24 +23,37 @@ _FEW = 1 << 22  # values read and written, for which one thread takes some milli
 _WORDS = ("mm", "matmul", "linear", "conv", "attention", "einsum", "lstm", "gru", "rnn", "fft")
 """Parts of the names of ATen operators that multiply matrices, and so do far more than read and write."""
 Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
-def by_few_threads(
-    run: Callable[Arguments, None], operator: Operator, specs: Mapping[str, TensorSpec]
-) -> Callable[Arguments, None]:
-    """Return a step that runs in one torch thread where the operator is light, and the step itself otherwise."""
-    if not is_light(operator, specs):
-        return run
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """Have torch compute in so many threads what this thread asks of it within the context."""
+    before = torch.get_num_threads()
+    if before == number:
+        yield
+        return
+    torch.set_num_threads(number)  # for this thread; new threads start with the number that was set last
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
-    def run_alone(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> None:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # for this thread; new threads start with the number that was set last
-        try:
-            run(*arguments, **keywords)
-        finally:
-            torch.set_num_threads(threads)
 
-    return run_alone
+def in_torch_threads(run: Callable[Arguments, Result], number: int) -> Callable[Arguments, Result]:
+    """Return the function such that torch computes in so many threads for it."""
+
+    @wraps(run)
+    def run_so(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
+        with torch_threads(number):
+            return run(*arguments, **keywords)
+
+    return run_so
+
+
+def threads_for(operator: Operator, specs: Mapping[str, TensorSpec], threads: int) -> int:
+    """Return the number of torch threads for an operator: one where it is light, ``threads`` otherwise."""
+    return 1 if is_light(operator, specs) else threads
 
 
 def is_light(operator: Operator, specs: Mapping[str, TensorSpec]) -> bool:

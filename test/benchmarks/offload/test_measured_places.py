@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 from workloads import MIXED, surroundings
 
-from benchmarks.offload.measured_places import predicted_places, regret, representatives
+from benchmarks.offload.measured_places import observed_activities, predicted_places, regret
+from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.offload.planning import Workload
+from cacheinf_ros.offload.planning.partition_costs import at_share
 
 ONE_CORE_MS = surroundings(MIXED, 3, 1.0).robot_ms
 
@@ -27,12 +31,18 @@ def report(**systems: dict[str, Any]) -> dict[str, Any]:
 def test_a_slow_robot_is_predicted_by_hand() -> None:
     """A quarter of a processor takes four times as long; over a fast link the server takes what one processor takes."""
     systems = {"local_dense": figures(50.0, 0.0), "local": figures(30.0, 0.5), "remote_jpeg": figures(9.0, 0.5)}
-    (place,) = predicted_places(MIXED, ONE_CORE_MS, report(**systems, remote=figures(10.0, 0.5)), schedule_s=0.5)
+    scattered = np.full(len(MIXED.heights), 0.8)
+    scattered[0] = 0.5
+    (place,) = predicted_places(
+        MIXED, ONE_CORE_MS, report(**systems, remote=figures(10.0, 0.5)), [scattered] * 3, schedule_s=0.5
+    )
     assert (place["mbit_s"], place["speed"], place["reuse"]) == (1e6, 4.0, 0.5)
-    dense = ONE_CORE_MS[:, -1].sum()
-    assert place["predicted"]["local_dense"] == pytest.approx(4 * dense)
-    assert place["predicted"]["local"] == pytest.approx(4 * _cached_ms(0.5))
-    assert place["predicted"]["remote"] == pytest.approx(_cached_ms(0.5) + 2.0, rel=0.01)  # a delay of 1 ms each way
+    dense, cached = ONE_CORE_MS[:, -1].sum(), at_share(ONE_CORE_MS, scattered[1:]).sum()
+    together = at_share(ONE_CORE_MS, MIXED.active_at(0.5)[1:]).sum()
+    assert place["predicted"]["local_dense"] == place["by_map"]["local_dense"] == pytest.approx(4 * dense)
+    assert place["predicted"]["local"] == pytest.approx(4 * cached)
+    assert place["by_map"]["local"] == pytest.approx(4 * together)
+    assert place["predicted"]["remote"] == pytest.approx(cached + 2.0, rel=0.01)  # a delay of 1 ms each way
     assert place["measured"] == {"local_dense": 50.0, "local": 30.0, "remote": 10.0}
     assert "remote_jpeg" not in place["predicted"]  # which the map does not predict
     assert place["regret"] == 1.0
@@ -42,12 +52,13 @@ def test_a_wrong_choice_costs_its_time_over_the_best() -> None:
     assert regret({"local": 5.0, "remote": 6.0}, {"local": 12.0, "remote": 8.0}) == 1.5
 
 
-def test_representatives_have_the_mean_of_all() -> None:
-    assert np.mean(representatives([0.1] * 50 + [0.9] * 50)) == pytest.approx(0.5, abs=0.01)
-    assert representatives([]) == [0.0]
-
-
-def _cached_ms(reuse: float) -> float:
-    from cacheinf_ros.offload.planning.partition_costs import at_share
-
-    return float(at_share(ONE_CORE_MS, MIXED.active_at(reuse)[1:]).sum())
+def test_activities_are_those_of_the_frames() -> None:
+    """Of the built-in scene with a fixed camera a part changes in each frame, and never all."""
+    engine = Engine(mixed_model(), EngineConfig(threads=1), with_server=True)
+    workload = Workload(engine.program.layout)
+    played = {"source": "scene:fixed", "threshold": 100.0, "warm": 2, "frames": 5}
+    activities = observed_activities(played, engine, workload)
+    assert len(activities) == 5
+    for active in activities:
+        assert active.shape == workload.heights.shape
+        assert 0 < active[0] < 1

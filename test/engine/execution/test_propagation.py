@@ -33,7 +33,7 @@ def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
     library.ci_threads_create.restype = ctypes.c_void_p
     threads = library.ci_threads_create(1)
     executable = Executable(steps=steps, kernels={}, tensors=Tensors(maps={}, values={}, specs={}))
-    NativeExecutor(executable, library, threads).execute(outside=outside, refresh=False)
+    NativeExecutor(executable, library, threads, torch_threads=1).execute(outside=outside, refresh=False)
     library.ci_threads_destroy(threads)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cacheinf_ros.engine.execution.torch_threads import by_few_threads, is_light
+from cacheinf_ros.engine.execution.torch_threads import in_torch_threads, is_light, threads_for
 from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Global, TensorRef, TensorSpec
 
@@ -41,22 +41,28 @@ def test_what_reads_and_writes_little_and_multiplies_nothing_is_light(of: Global
     assert is_light(of, specs(pixels)) is light
 
 
-def test_threads_are_as_before_when_a_step_has_ended() -> None:
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_are_as_before_when_a_step_has_ended(threads: int) -> None:
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(3)
 
-    def step(*, fails: bool) -> None:
+    def step(*, fails: bool) -> str:
         seen.append(torch.get_num_threads())
         if fails:
             raise ValueError("told")
+        return "done"
 
     try:
-        alone = by_few_threads(step, SOFTMAX, specs(8400))
-        alone(fails=False)
+        limited = in_torch_threads(step, threads)
+        assert limited(fails=False) == "done"
         with pytest.raises(ValueError, match="told"):
-            alone(fails=True)
+            limited(fails=True)
         assert torch.get_num_threads() == 3
-        assert by_few_threads(step, BMM, specs(8400)) is step
     finally:
         torch.set_num_threads(before)
-    assert seen == [1, 1]
+    assert seen == [threads, threads]
+
+
+def test_light_operators_get_one_thread() -> None:
+    assert threads_for(SOFTMAX, specs(8400), 4) == 1
+    assert threads_for(BMM, specs(8400), 4) == 4
