@@ -18,6 +18,7 @@ from rich.table import Table
 
 from cacheinf_ros.errors import INSTALL_REMEDY, MESSAGES_REMEDY
 from cacheinf_ros.fast_dds import HOLE_REMEDY, known_hole, loaded_library
+from cacheinf_ros.processor_quota import processor_quota
 
 _BOUNDED = "mode bounded, which uses the fastest engine there is, and bench"
 _PAGES = "pages and pictures of cacheinf"
@@ -71,7 +72,9 @@ def doctor() -> None:
 def _findings() -> Iterator[Finding]:
     yield Finding(subject="Python", value=platform.python_version())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    yield Finding(subject="processor", value=f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}")
+    quota = processor_quota()
+    usable = f", of which a quota allows {quota:g}" if quota < (os.cpu_count() or 1) else ""
+    yield Finding(subject="processor", value=f"{os.cpu_count()} cores{usable}, {memory:.0f} GiB, {platform.machine()}")
     for name, purpose in PACKAGES.items():
         yield _package(name, needed=not purpose, purpose=purpose)
     yield _asked("commands", _commands, remedy=INSTALL_REMEDY)

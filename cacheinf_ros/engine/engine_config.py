@@ -57,7 +57,7 @@ class EngineConfig(Config):
 
     mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact, deepcache or bounded", live=True)
     device: str = parameter("cpu", "torch device that holds the model: cpu, cuda, cuda:1")
-    threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
+    threads: int = parameter(2, "threads in which frames are computed, by any backend", low=1, high=256)
     precision: Precision = parameter(
         Precision.FLOAT32,
         "what convolutions multiply: float32; bfloat16: less precise, feature maps take half of the memory to three "

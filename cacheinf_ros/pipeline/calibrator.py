@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from cacheinf_ros.engine import (
 )
 from cacheinf_ros.errors import EngineError, shortened
 from cacheinf_ros.graph import Model
+from cacheinf_ros.low_priority import lower_priority
+from cacheinf_ros.pipeline.background_pace import BackgroundPace
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
 
@@ -91,9 +94,12 @@ class BackgroundCalibrator:
         if waits and self._thread is not None:
             self._thread.join(_STOP_S)
 
-    def _go_on(self) -> None:
+    def _go_on(self, pace: BackgroundPace) -> None:
+        pace.rest(self._stopping)
         if self._stopping.is_set():
             raise _Stopped
+        if pace.is_slow:
+            self._doing = "running, slowly, as little processor time is allowed"
 
     def _collect(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._frames and self._frames[0].shape != image.shape:
@@ -108,9 +114,11 @@ class BackgroundCalibrator:
 
     def _calibrate(self) -> None:
         with guarded("calibration failed, bounded mode stays exact") as failure, suppress(_Stopped):
+            lower_priority()
+            between = partial(self._go_on, BackgroundPace(self._config.threads, "calibration"))
             try:
                 calibration = calibrate(
-                    self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
+                    self._model, self._frames, self._maps, self._config, self._caching, between=between
                 )
             except EngineError as error:
                 self._fail(shortened(str(error)))

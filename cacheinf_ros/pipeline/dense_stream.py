@@ -23,6 +23,7 @@ from cacheinf_ros.engine.decisions import Task
 from cacheinf_ros.engine.dense_backends import DenseBackend
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.backend_ranking import BackendRanking
+from cacheinf_ros.pipeline.background_pace import BackgroundPace
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.dense_execution import (
@@ -80,7 +81,7 @@ class DenseStream:
         self._lower = LowerPrecision()
         self._quiet = QuietStretch()
         self._quantiser: BackgroundQuantiser | None = None
-        self._is_closed = False
+        self._closing = threading.Event()
         note("dense_backend", PREPARING)
         self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
 
@@ -92,7 +93,7 @@ class DenseStream:
 
     def close(self, *, waits: bool = True) -> None:
         """Stop the quantisation, which runs in a process of its own; ``waits``: wait for that at most half a second."""
-        self._is_closed = True
+        self._closing.set()
         if self._quantiser is not None:
             self._quantiser.stop(_STOP_S if waits else 0.0)
 
@@ -256,7 +257,7 @@ class DenseStream:
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the backends, unless the stream was closed before its turn came."""
         with _PREPARING:
-            if not self._is_closed:
+            if not self._closing.is_set():
                 self._prepare_backends(config)
 
     def _prepare_backends(self, config: EngineConfig) -> None:
@@ -264,11 +265,12 @@ class DenseStream:
 
         Once the stream is closed the rest is left out, as other streams wait for their turn.
         """
+        is_wanted = partial(self._goes_on, BackgroundPace(config.threads, "preparing dense backends"))
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._ranking = BackendRanking(full_precision_backends(self._model, config, self._is_wanted))
+            self._ranking = BackendRanking(full_precision_backends(self._model, config, is_wanted))
             photographs = answers_to_photographs(self._model, self._ranking.best)
             self.photographs = photographs
-        if self._is_closed:
+        if self._closing.is_set():
             return
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
@@ -277,13 +279,14 @@ class DenseStream:
             best = self._ranking.best
             if may_quantise(self._model, config):
                 self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
-                if self._is_closed:  # meanwhile, by a thread that saw no quantiser to stop
+                if self._closing.is_set():  # meanwhile, by a thread that saw no quantiser to stop
                     self._quantiser.stop(0.0)
                     return
-            for backend in half_precision_backends(self._model, config, best, photographs, self._is_wanted):
+            for backend in half_precision_backends(self._model, config, best, photographs, is_wanted):
                 self._lower.offer(backend)
-        if not self._is_closed:
+        if not self._closing.is_set():
             self._tell()
 
-    def _is_wanted(self) -> bool:
-        return not self._is_closed
+    def _goes_on(self, pace: BackgroundPace) -> bool:
+        pace.rest(self._closing)
+        return not self._closing.is_set()

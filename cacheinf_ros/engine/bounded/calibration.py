@@ -32,6 +32,7 @@ from cacheinf_ros.engine.bounded.trial import TrialEngine
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.engine_config import EngineConfig
+from cacheinf_ros.engine.execution.torch_threads import torch_threads
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
@@ -97,8 +98,9 @@ def calibrate(
     trials = TrialEngine(model, config, composed, caching=caching, between=between)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
-    weights = channel_weights(graph, ends, scale, between=between)
-    spreads = standard_deviations(graph, ends)
+    with torch_threads(config.threads):
+        weights = channel_weights(graph, ends, scale, between=between)
+        spreads = standard_deviations(graph, ends)
     search = ThresholdSearch(trials, scale, _promise(config.max_error, config.max_missed))
     base = search.best(possible_bases(graph, trials.computed, weights, spreads))
     base = search.refined(base, [name for name in propagation_points(graph) if name in base], pointwise=graph.input)
