@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from cacheinf_ros.engine import Calibration, EngineConfig, Mode
 from cacheinf_ros.engine.caching import EVERYTHING
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.low_priority import NICE
 from cacheinf_ros.pipeline import calibrator
+from cacheinf_ros.pipeline.background_pace import BackgroundPace
 from cacheinf_ros.pipeline.calibrator import FRAMES, BackgroundCalibrator
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -92,6 +97,26 @@ def test_frames_are_freed_once_they_are_not_needed(start: Any, error: Exception 
     assert wait_until(lambda: working.state.startswith("failed" if error else "done"), DEADLINE_S)
     assert wait_until(lambda: not any(frame() is not None for frame in calibrating.frames), DEADLINE_S)
     assert len(calibrating.frames) == FRAMES
+    working.stop()
+
+
+@pytest.mark.parametrize("quota", [0.5, 8.0])
+def test_it_gives_way_to_frames(start: Any, quota: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a low priority, and rests between frames where it draws on one quota with them."""
+    monkeypatch.setattr(calibrator, "BackgroundPace", partial(BackgroundPace, quota=lambda: quota))
+    seen: list[tuple[int, str]] = []
+
+    def calibrating(*_: Any, between: Any, **__: Any) -> Any:
+        between()
+        seen.append((os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), working.state))
+        return FOUND
+
+    working = start(calibrating)
+    for _ in range(FRAMES):
+        working.feed(numbered(0), None)
+    assert wait_until(lambda: working.state == "done", DEADLINE_S)
+    slowly = ", slowly, as little processor time is allowed" if quota < 1 else ""
+    assert seen == [(max(NICE, os.getpriority(os.PRIO_PROCESS, 0)), f"running{slowly}")]
     working.stop()
 
 
