@@ -132,7 +132,7 @@ def offload_check(
         for policy, predicted in place["predicted"].items():
             took, by_map = place["measured"][policy], place["by_map"][policy]
             table.add_row(
-                f"{place['mbit_s']:g}", f"{place['speed']:.3g} times", f"{place['reuse']:.2f}", policy, f"{took:.1f}",
+                f"{place['mbit_s']:g}", f"{place['speed']:.3g} times", f"{place['reuse']:.3f}", policy, f"{took:.1f}",
                 f"{predicted:.1f}", f"{predicted / took:.2f}", f"{by_map:.1f}", f"{by_map / took:.2f}",
             )  # fmt: skip
         table.add_section()
@@ -141,7 +141,7 @@ def offload_check(
     for place in places:
         console.print(
             f"{place['mbit_s']:g} Mbit/s: the policy that is predicted to be the best took {place['regret']:.2f} times "
-            "as long as the one that was"
+            f"as long as the one that was; in the map, look at reuse {place['reads_as']:.2f}"
         )
 
 

@@ -97,8 +97,9 @@ def predicted_places(
 
     Returns:
         for each bandwidth: mean milliseconds by policy, ``measured``, ``predicted`` from where changes are, and
-        ``by_map`` from how much has changed alone; and ``regret``, by what factor the policy that is predicted to be
-        the best took longer than the one that was.
+        ``by_map`` from how much has changed alone; ``regret``, by what factor the policy that is predicted to be the
+        best took longer than the one that was; the mean ``reuse`` ratio of the input, and ``reads_as``, that at which
+        as much is computed where changes lie together: the place to look at in the map.
     """
     slower = max(1.0, 1 / report["robot_cores"])
     machines = Machines(
@@ -109,6 +110,7 @@ def predicted_places(
     progress(f"schedules for a server {slower:.3g} times as fast")
     table = solve(workload, machines, time_limit_s=schedule_s)
     reuse = [1 - float(active[0]) for active in activities]
+    reads_as = float(np.mean([workload.reuse_at(active) for active in activities]))
     places = []
     for name, found in report["bandwidth"].items():
         mbit_s, systems = found["mbit_s"], found["systems"]
@@ -129,7 +131,8 @@ def predicted_places(
         measured = {policy: float(systems[policy]["latency_ms"]["mean"]) for policy in predicted}
         places.append(
             {
-                "mbit_s": mbit_s, "speed": slower, "reuse": float(np.mean(reuse)), "measured": measured,
+                "mbit_s": mbit_s, "speed": slower, "reuse": float(np.mean(reuse)), "reads_as": reads_as,
+                "measured": measured,
                 "predicted": predicted, "by_map": by_map, "regret": regret(predicted, measured),
             }
         )  # fmt: skip

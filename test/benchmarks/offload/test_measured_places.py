@@ -46,6 +46,7 @@ def test_a_slow_robot_is_predicted_by_hand() -> None:
     assert place["measured"] == {"local_dense": 50.0, "local": 30.0, "remote": 10.0}
     assert "remote_jpeg" not in place["predicted"]  # which the map does not predict
     assert place["regret"] == 1.0
+    assert place["reads_as"] == pytest.approx(MIXED.reuse_at(scattered))
 
 
 def test_a_wrong_choice_costs_its_time_over_the_best() -> None:
