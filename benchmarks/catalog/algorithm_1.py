@@ -6,6 +6,8 @@
 * The frequency f_n of a model that is in no cache is what was measured in its last stay, at first its declared rate.
 * A sum over a cache without any model (line 26) is that of the requested model alone.
 * The time in which a missed model must be loaded and executed (line 37) is that to the model's next request.
+* Of equally accurate places the first is taken (line 16), of equally accurate variants there the one that takes least
+  energy, then money (line 17).
 * Where no variant fits in any place, a miss is refused, and a hit stays as it is.
 * Fragments of split models take their part of the device's memory; the cloud's is unlimited.
 
@@ -146,9 +148,11 @@ class WrittenScheduler:
                 found.append((accuracy, place))
         if not found:
             return None
-        best, place = max(found, key=lambda each: each[0])  # line 16; of equal ones the first place
+        best, place = max(found, key=lambda each: each[0])  # line 16
         as_accurate = [o for o in self._models[model].options if o.place is place and o.variant.accuracy == best]
-        return current if current in as_accurate else as_accurate[0]  # lines 17 and 18
+        if current in as_accurate:
+            return current  # line 18
+        return min(as_accurate, key=lambda option: (option.cost.energy_j, option.cost.money))  # line 17
 
     def _loads_in_time(self, model: str, option: Option) -> bool:
         return option.cost.latency_ms + option.cost.load_ms <= 1e3 / self._models[model].demanded_hz

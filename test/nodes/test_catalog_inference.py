@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from catalogs import MODELS, OTHER, TINY, catalog_command, two_catalogs
+from catalogs import MODELS, OTHER, TINY, catalog_command, made_catalog, two_catalogs
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -149,6 +149,32 @@ def test_a_node_that_rested_answers_again(
     assert wait_until(lambda: camera.get_subscription_count() == 0, DEADLINE_S)
     assert station.ask("catalog_inference/enable", SetBool, data=True).success
     film(all_from("local"))
+
+
+@pytest.fixture(scope="module")
+def of_other_weights(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Write two catalogs of the same names, and of the same network with other weights."""
+    folder = tmp_path_factory.mktemp("other")
+    network = folder / "network.py"
+    file = TINY.rpartition(":")[0]
+    network.write_text(
+        f"exec(open({file!r}).read())\nof_catalogs = tiny\n\n\ndef tiny():\n    network = of_catalogs()\n"
+        "    network[0].bias.data += 1.0\n    return network\n"
+    )
+    return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS, f"{network}:tiny").path) for name in MODELS]
+
+
+def test_other_weights_of_the_same_name_do_not_serve(
+    robot: Any, nodes: NodeGroup, of_other_weights: list[str], station: Any, film: Any
+) -> None:
+    """Models were once told apart by their names alone: answers of the wrong one would have gone unnoticed."""
+    parameters = {"model": OTHER, "input_size": "61x47", "catalogs": of_other_weights, "threads": 1}
+    server = nodes.start(NodeCommand(executable="server", parameters=parameters))
+    server.wait_ready(START_S)
+    film(lambda results: "with another graph, weights or card" in robot.output)
+    results = film(all_from("local"))
+    assert not any(result.error for result in results)
+    assert server.stop() == 0
 
 
 def test_a_variant_that_the_server_has_not_is_refused(robot: Any, nodes: NodeGroup, station: Any, film: Any) -> None:

@@ -88,6 +88,11 @@ def test_of_equally_accurate_places_the_first() -> None:
     assert serve(serving(REMOTE, LARGE, energy_j=300.0), 0.0).place is Place.CLOUD
 
 
+def test_of_equally_accurate_variants_the_cheapest() -> None:
+    thrifty = replace(LARGE, name="thrifty", costs={Place.DEVICE: Cost(energy_j=0.1, memory_bytes=1)})
+    assert chosen(serve(serving(LARGE, thrifty, SMALL), 0.0)) == "thrifty"
+
+
 def test_a_miss_loads_what_loads_in_time() -> None:
     """Lines 37 to 40: loading the large variant takes two seconds, requests come every second; a hit may change."""
     slow = Cost(energy_j=4.0, memory_bytes=80, load_energy_j=8.0, load_ms=2000.0)
