@@ -83,7 +83,7 @@ class DenseStream:
         self._quantiser: BackgroundQuantiser | None = None
         self._closing = threading.Event()
         note("dense_backend", PREPARING)
-        self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
+        self._preparing = start_background(self, partial(self._prepare, config), "dense backend", self._closing)
 
     def wait(self) -> None:
         """Wait until the backends are prepared."""
