@@ -23,7 +23,7 @@ def processor_quota(own: Path = _OWN, root: Path = _ROOT) -> float:
         root: where control groups are mounted, of version 1, 2 or both.
     """
     try:
-        lines = own.read_text().splitlines()
+        lines = own.read_text(errors="replace").splitlines()
     except OSError:  # a system without control groups
         return math.inf
     quotas = [math.inf]
@@ -40,9 +40,9 @@ def _folders(root: Path, controllers: str, path: str) -> Iterator[Path]:
 
     In a container ``path`` may be that on the host, while the container's own group is mounted as the root.
     """
-    mounts = [root, root / "unified"] if not controllers else [root / controllers, root / "cpu"]
     if controllers and "cpu" not in controllers.split(","):
         return
+    mounts = [root / controllers, root / "cpu"] if controllers else [root, root / "unified"]
     inner = Path(path.lstrip("/"))
     for mount in mounts:
         yield from (mount / group for group in (inner, *inner.parents))

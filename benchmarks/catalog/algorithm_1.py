@@ -3,12 +3,16 @@
 
 :class:`WrittenScheduler` adds nothing to the algorithm. Where the text leaves something open, it does this:
 
-* The frequency f_n of a model that is in no cache is what was measured in its last stay, at first its declared rate.
+* The frequency f_n of a model that is in no cache, or was not asked since it was loaded, is what was measured in its
+  last stay, at first its declared rate.
+* Δr_n, the cost to load n, is that of the variant in the cache.
 * A sum over a cache without any model (line 26) is that of the requested model alone.
-* The time in which a missed model must be loaded and executed (line 37) is that to the model's next request.
-* Of equally accurate places the first is taken (line 16), of equally accurate variants there the one that takes least
-  energy, then money (line 17).
-* Where no variant fits in any place, a miss is refused, and a hit stays as it is.
+* The time in which a missed model must be loaded and executed (line 37) is that between two requests at the declared
+  rate.
+* Of equally accurate places the first is taken (line 16), of those equally accurate variants there that fit the budget
+  the one that takes least energy, then money (line 17).
+* Where no variant fits in any place, a miss is refused, and a hit stays as it is. A hit that cannot be paid for is
+  refused, and changes nothing.
 * Fragments of split models take their part of the device's memory; the cloud's is unlimited.
 
 A battery that is empty executes nothing, and what runs in the cloud counts as missed while that is out of reach.
@@ -20,7 +24,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, split_between
+from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, per_request, split_between
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Why, options_of
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, device_bytes
 from cacheinf_ros.catalog.variant import Place
@@ -108,9 +112,9 @@ class WrittenScheduler:
         """Subtract the joules and dollars that executing or loading took."""
         self.account.spend(energy_j, money)
 
-    def budgets(self, model: str, now_s: float) -> tuple[float, float]:
+    def budgets(self, model: str, now_s: float, *, is_miss: bool = False) -> tuple[float, float]:
         """Compute what a request may take: e_d in J and c_d in dollars (CALCPERREQUESTBUDGETS, lines 24 to 27)."""
-        resident = self._loaded.get(model)
+        resident = None if is_miss else self._loaded.get(model)
         load_j, load_money, since_s = 0.0, 0.0, math.inf
         if resident is not None:
             load_j, load_money = resident.option.cost.load_energy_j, resident.option.cost.load_money
@@ -122,16 +126,16 @@ class WrittenScheduler:
 
     def _per_request(self, left: float, load: float, since_s: float, model: str, place: Place, now_s: float) -> float:
         """Compute (r - Δr_n T / Δt_n) f_n / (T Σ f_i²) of line 26, i in the cache of a place."""
-        time_s = max(self._ends_s - now_s, 1e-9)
-        if load > 0:
-            left = left - load * time_s / since_s if since_s > 0 else -math.inf
         squares = sum(self._hz(other, now_s) ** 2 for other in self._models if self._is_in(other, place))
         hz = self._hz(model, now_s)
-        return left * hz / (time_s * (squares or hz**2))
+        return per_request(
+            left, time_s=max(self._ends_s - now_s, 1e-9), frequency_hz=hz, squares_hz2=squares or hz**2, load=load,
+            since_load_s=since_s,
+        )  # fmt: skip
 
     def _best(self, model: str, now_s: float, current: Option | None, connected: bool) -> Option | None:
         """Find v* in l* (CACHEUPDATE, lines 14 to 17, with CATALOGLOOKUPRES, lines 34 to 42); None: nothing fits."""
-        energy_j, money = self.budgets(model, now_s)
+        energy_j, money = self.budgets(model, now_s, is_miss=current is None)
         fits: Mapping[Place, Callable[[Option], bool]] = {
             Place.DEVICE: lambda option: option.cost.energy_j <= energy_j,
             Place.SPLIT: lambda option: _is_within(option, *split_between(energy_j, money, option.device_share)),
@@ -150,9 +154,8 @@ class WrittenScheduler:
             return None
         best, place = max(found, key=lambda each: each[0])  # line 16
         as_accurate = [o for o in self._models[model].options if o.place is place and o.variant.accuracy == best]
-        if current in as_accurate:
-            return current  # line 18
-        return min(as_accurate, key=lambda option: (option.cost.energy_j, option.cost.money))  # line 17
+        within = [option for option in as_accurate if fits[place](option)] or as_accurate
+        return min(within, key=lambda option: (option.cost.energy_j, option.cost.money))  # line 17
 
     def _loads_in_time(self, model: str, option: Option) -> bool:
         return option.cost.latency_ms + option.cost.load_ms <= 1e3 / self._models[model].demanded_hz

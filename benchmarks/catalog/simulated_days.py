@@ -38,8 +38,10 @@ class Scheme(Enum):
     PLANNED = "planned"  # all variants, chosen by our rule
 
     @property
-    def preference(self) -> Preference:
-        """The preference that the scheduler is given."""
+    def preference(self) -> Preference | None:
+        """See :class:`SimulatedDay`."""
+        if self is Scheme.WRITTEN:
+            return None
         return Preference.ACCURACY if self is Scheme.PLANNED else Preference.MCDNN
 
 
@@ -50,16 +52,14 @@ class SimulatedDay:
     Attributes:
         setting: the requests and budgets.
         models: the models' catalogs, with the variants that may be chosen.
-        preference: the scheduler's preference.
-        as_written: whether :class:`.WrittenScheduler` serves instead.
+        preference: the scheduler's preference; None: :class:`.WrittenScheduler` serves.
         connected: whether the cloud is reached, for the whole day.
         load_rate, seed: arguments of the trace, see :func:`random_trace`.
     """
 
     setting: Setting
     models: Sequence[Catalog]
-    preference: Preference = Preference.ACCURACY
-    as_written: bool = False
+    preference: Preference | None = Preference.ACCURACY
     connected: bool
     load_rate: float
     seed: int
@@ -75,7 +75,7 @@ def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
     budget = Budget(energy_j=setting.energy_j, money=setting.money, horizon_s=setting.duration_s)
     scheduler: Serving = (
         WrittenScheduler(demands, budget, setting.cache_bytes)
-        if day.as_written
+        if day.preference is None
         else Scheduler(demands, budget, setting.cache_bytes, preference=day.preference)
     )
     outcome = simulate(scheduler, trace, always if day.connected else never)
@@ -98,7 +98,6 @@ def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
             setting=setting,
             models=[of_scheme(catalog, scheme, setting) for catalog in models],
             preference=scheme.preference,
-            as_written=scheme is Scheme.WRITTEN,
             connected=False,
             load_rate=rate,
             seed=0,
@@ -125,13 +124,13 @@ def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
     :attr:`Setting.sending_budget_j`.
     """
     poor = replace(setting, energy_j=setting.sending_budget_j)
-    policies = {preference.value: preference for preference in Preference} | {Scheme.WRITTEN.value: Preference.MCDNN}
+    policies: dict[str, Preference | None] = {preference.value: preference for preference in Preference}
+    policies[Scheme.WRITTEN.value] = None
     points = {
         (f"{policy}, {sending_j:g} J", str(share)): SimulatedDay(
             setting=poor,
             models=[with_sending(catalog, sending_j) for catalog in specialised(setting.models, share)],
             preference=preference,
-            as_written=policy == Scheme.WRITTEN.value,
             connected=True,
             load_rate=setting.load_rate,
             seed=0,

@@ -40,7 +40,7 @@ def offload_plot(
     """
     from benchmarks.offload.plot import plot_offload
 
-    plot_offload(list(map(_read_report, reports)), out)
+    plot_offload([_read_report(path, {"bandwidth"}) for path in reports], out)
 
 
 def offload_map(
@@ -110,7 +110,7 @@ def offload_check(
     """
     from benchmarks.offload.measured_places import network_of, observed_activities, predicted_places
 
-    measured = _read_report(report)
+    measured = _read_report(report, _KEYS)
     with shown_progress("measuring operators") as show:
         engine, workload, one_core_ms = network_of(measured)
         show("matching the frames")
@@ -145,12 +145,12 @@ def offload_check(
         )
 
 
-def _read_report(path: Path) -> dict[str, Any]:
-    """Read what ``cacheinf bench offload`` wrote; raises :class:`ConfigError` where a file is something else."""
+def _read_report(path: Path, keys: set[str]) -> dict[str, Any]:
+    """Read what ``cacheinf bench offload`` wrote; raises :class:`ConfigError` where it has not all of these keys."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON file: {error}") from None
-    if not isinstance(report, dict) or not report.keys() >= _KEYS:
+    if not isinstance(report, dict) or not report.keys() >= keys:
         raise ConfigError(f"{path} is no report of `cacheinf bench offload` of this version: run it again with --json")
     return report

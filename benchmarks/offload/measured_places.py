@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.offload.policy_map import cached_ms, dense_ms
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Outdated, matching_for
-from cacheinf_ros.errors import LinkError
+from cacheinf_ros.errors import ConfigError, LinkError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.offload import WireImage
@@ -27,6 +27,11 @@ from cacheinf_ros.offload.planning import Machines, Scheduler, Workload, profile
 from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.planning.workload import Numbers
 from cacheinf_ros.sources import open_source
+
+PREDICTED = (
+    "local_dense", "dnn_surgery", "hybrid_parallel", "local", "remote", "dnn_surgery_cached", "cacheinf",
+)  # fmt: skip
+"""The policies that are predicted."""
 
 
 class Activities:
@@ -73,7 +78,7 @@ def observed_activities(report: Mapping[str, Any], engine: Engine, workload: Wor
     watching = Activities(workload)
     for frame in islice(open_source(report["source"]), report["warm"] + report["frames"]):
         engine.run(frame.image, stream.match(frame.image), watching)
-    return watching.active[report["warm"] :]
+    return watching.active[report["warm"] :] or watching.active  # as :class:`.tally.Tally` counts
 
 
 def predicted_places(
@@ -124,6 +129,8 @@ def predicted_places(
             return {policy: float(np.mean([took[policy] for took in frames])) for policy in frames[0]}
 
         without_cache = dense_ms(workload, machines, mbit_s)
+        if not systems.keys() & set(PREDICTED):
+            raise ConfigError(f"of the policies in this report none is predicted; known are {', '.join(PREDICTED)}")
         predicted, by_map = (
             {policy: ms for policy, ms in (without_cache | mean_of(actives)).items() if policy in systems}
             for actives in (activities, [workload.active_at(ratio) for ratio in reuse])

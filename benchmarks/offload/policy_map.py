@@ -3,7 +3,7 @@
 
 No machine here is 10 or 20 times as fast as another. So the robot's operators are measured, the server's are assumed
 to be so many times faster, and the time of frames follows from the timeline that the nodes schedule by
-(:mod:`cacheinf_ros.offload.planning.timeline`). For a server two or three times as fast,
+(:mod:`cacheinf_ros.offload.planning.timeline`). For servers that are a few times as fast,
 :mod:`.measured_places` puts the predictions beside what real nodes took.
 """
 
@@ -135,7 +135,7 @@ def cached_ms(
 def _predicted(
     workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, reuse: float
 ) -> dict[str, float]:
-    """Predict a frame's milliseconds by policy, and of ``searched``."""
+    """Predict a frame's milliseconds by policy, and those of the best that a search finds (``searched``)."""
     active = workload.active_at(reuse)
     timeline = Timeline(workload, machines.conditions(mbit_s, active, active))
     ours = scheduler.candidates(OffloadPolicy.CACHEINF, machines, mbit_s, active)

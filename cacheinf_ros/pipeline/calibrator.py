@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +57,7 @@ class BackgroundCalibrator:
         self._goes_on = False  # whether others are collected once the thread has ended
         self._pause, self._next_pause = 0, _FIRST_PAUSE  # frames to let pass before that
         self._stopping = threading.Event()
+        self._pace = BackgroundPace(config.threads, "calibration")
         self._found = load_calibration(self._file, model.graph)
         self._doing = "stored" if self._found else _COLLECTING
         self._objection = ""  # to the frames of the last try; empty: there was none, or it was fine
@@ -77,6 +77,7 @@ class BackgroundCalibrator:
         Returns:
             the calibration, once, when there is one.
         """
+        self._pace.frame()
         found, self._found = self._found, None
         if found is not None:
             return found
@@ -94,12 +95,12 @@ class BackgroundCalibrator:
         if waits and self._thread is not None:
             self._thread.join(_STOP_S)
 
-    def _go_on(self, pace: BackgroundPace) -> None:
-        pace.rest(self._stopping)
+    def _go_on(self) -> None:
+        if self._pace.must_rest():
+            self._doing = "running slowly: little processor time is allowed"
+            self._pace.rest(self._stopping)
         if self._stopping.is_set():
             raise _Stopped
-        if pace.is_slow:
-            self._doing = "running, slowly, as little processor time is allowed"
 
     def _collect(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._frames and self._frames[0].shape != image.shape:
@@ -114,12 +115,12 @@ class BackgroundCalibrator:
 
     def _calibrate(self) -> None:
         with guarded("calibration failed, bounded mode stays exact") as failure, suppress(_Stopped):
-            lower_priority()
-            between = partial(self._go_on, BackgroundPace(self._config.threads, "calibration"))
+            self._pace.begin()
             try:
                 calibration = calibrate(
-                    self._model, self._frames, self._maps, self._config, self._caching, between=between
-                )
+                    self._model, self._frames, self._maps, self._config, self._caching,
+                    between=self._go_on, measured=lower_priority,
+                )  # fmt: skip
             except EngineError as error:
                 self._fail(shortened(str(error)))
             else:

@@ -56,7 +56,7 @@ def full_precision_backends(
     accuracy was measured with it.
 
     Args:
-        is_wanted: asked after each backend that was prepared.
+        is_wanted: asked before each backend is prepared.
 
     Raises:
         Told: they are not wanted any more.
@@ -79,7 +79,7 @@ def half_precision_backends(
     Args:
         photographs: the float32 outputs for photographs; a backend whose outputs are far from them is left out, and
             named in the log.
-        is_wanted: asked after each backend that was prepared.
+        is_wanted: asked before each backend is prepared.
 
     Raises:
         Told: they are not wanted any more.
@@ -100,9 +100,9 @@ def half_precision_backends(
 def _while_wanted(backends: Iterable[Backend], is_wanted: Callable[[], bool]) -> Iterator[Backend]:
     """Yield backends to prepare, each when the one before is ready, which takes seconds."""
     for backend in backends:
-        yield backend
         if not is_wanted():
             raise Told("nobody waits for dense backends any more")
+        yield backend
 
 
 def may_quantise(model: Model, config: EngineConfig) -> bool:

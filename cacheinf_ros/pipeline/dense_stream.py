@@ -44,6 +44,7 @@ Image = NDArray[np.uint8]
 Reader = Callable[[EngineResult], Any]
 """A function that tells what an answer decides."""
 _STOP_S = 0.5
+_LOOK_S = 0.2  # between two looks whether the stream was closed, while another one prepares
 _PREPARING = threading.Lock()
 """Held while backends are prepared, which happens for one stream of the process at a time.
 
@@ -82,6 +83,7 @@ class DenseStream:
         self._quiet = QuietStretch()
         self._quantiser: BackgroundQuantiser | None = None
         self._closing = threading.Event()
+        self._pace = BackgroundPace(config.threads, "preparing dense backends")
         note("dense_backend", PREPARING)
         self._preparing = start_background(self, partial(self._prepare, config), "dense backend", self._closing)
 
@@ -90,6 +92,10 @@ class DenseStream:
         self._preparing.join()
         if self._quantiser is not None:
             self._quantiser.wait()
+
+    def frame(self) -> None:
+        """Take note that a frame has come, in whatever way it is computed."""
+        self._pace.frame()
 
     def close(self, *, waits: bool = True) -> None:
         """Stop the quantisation, which runs in a process of its own; ``waits``: wait for that at most half a second."""
@@ -256,18 +262,23 @@ class DenseStream:
 
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the backends, unless the stream was closed before its turn came."""
-        with _PREPARING:
+        while not _PREPARING.acquire(timeout=_LOOK_S):
+            if self._closing.is_set():
+                return
+        try:
             if not self._closing.is_set():
+                self._pace.begin()
                 self._prepare_backends(config)
+        finally:
+            _PREPARING.release()
 
     def _prepare_backends(self, config: EngineConfig) -> None:
         """Prepare them; the float32 answers to photographs put them into use, and lower precisions follow.
 
         Once the stream is closed the rest is left out, as other streams wait for their turn.
         """
-        is_wanted = partial(self._goes_on, BackgroundPace(config.threads, "preparing dense backends"))
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._ranking = BackendRanking(full_precision_backends(self._model, config, is_wanted))
+            self._ranking = BackendRanking(full_precision_backends(self._model, config, self._goes_on))
             photographs = answers_to_photographs(self._model, self._ranking.best)
             self.photographs = photographs
         if self._closing.is_set():
@@ -282,11 +293,18 @@ class DenseStream:
                 if self._closing.is_set():  # meanwhile, by a thread that saw no quantiser to stop
                     self._quantiser.stop(0.0)
                     return
-            for backend in half_precision_backends(self._model, config, best, photographs, is_wanted):
+            for backend in half_precision_backends(self._model, config, best, photographs, self._goes_on):
                 self._lower.offer(backend)
         if not self._closing.is_set():
             self._tell()
 
-    def _goes_on(self, pace: BackgroundPace) -> bool:
-        pace.rest(self._closing)
+    def _goes_on(self) -> bool:
+        """Rest where that is due, while which other streams may prepare theirs, and tell whether to go on."""
+        if self._pace.must_rest():
+            _PREPARING.release()
+            try:
+                self._pace.rest(self._closing)
+            finally:
+                _PREPARING.acquire()
+            self._pace.begin()
         return not self._closing.is_set()

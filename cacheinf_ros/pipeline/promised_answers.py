@@ -128,6 +128,7 @@ class PromisedAnswers:
 
     def stands(self, image: Image) -> bool:
         """Tell whether the last answer stands for the next frame, uint8 [height, width, 3]."""
+        self._dense.frame()
         if self._holder is None and self._dense.photographs is not None:
             self._task = judging_task(self._model, self._dense.photographs, _MOST_PIXELS, self._selection)
             self._tell_judged_as(judged_as(self._model.card, self._dense.photographs[0]))

@@ -59,7 +59,7 @@ def test_order_of_precisions() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_torch_takes_the_threads_that_it_is_given(model: Model, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself it takes one for each core, and is chosen for what it then takes from others."""
+    """By itself it takes one for each core, and so looks faster than backends that keep to ``threads``."""
     before, seen, compute = torch.get_num_threads(), [], DenseGraph.__call__
 
     def counted(graph: DenseGraph, image: torch.Tensor) -> Any:

@@ -14,24 +14,29 @@ from catalogs import MODELS, OTHER, TINY, catalog_command, made_catalog
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 
 DEADLINE_S = 60.0
 START_S = 60.0
 COSTS = {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10**7), Place.CLOUD: Cost(energy_j=0.01)}
+ROOM_MB = 10.0
 MORE = 60
-"""How many further results there must be, of which each that compiled a model anew would show."""
+"""How many further results there must be: enough that a model compiled anew would show among them."""
 
 
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Catalogs of two models that take 8 MB each at the server."""
+    """Write catalogs of two models, of which the server has room for one."""
+    engine = Engine(load_model(OTHER), EngineConfig(threads=1))
+    assert ROOM_MB / 2 < engine.cache_bytes / 1e6 < ROOM_MB
     return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS, OTHER).path) for name in MODELS]
 
 
 @pytest.fixture(scope="module")
 def server(nodes: NodeGroup, catalogs: list[str]) -> Any:
-    parameters = {"model": TINY, "catalogs": catalogs, "server.catalog_memory_mb": 10.0, "threads": 1}
+    parameters = {"model": TINY, "catalogs": catalogs, "server.catalog_memory_mb": ROOM_MB, "threads": 1}
     node = nodes.start(NodeCommand(executable="server", parameters=parameters))
     node.wait_ready(START_S)
     return node
@@ -39,7 +44,7 @@ def server(nodes: NodeGroup, catalogs: list[str]) -> Any:
 
 @pytest.fixture(scope="module")
 def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
-    deadlines = {"server.deadline_ms": 1000.0, "server.load_deadline_ms": 30_000.0}
+    deadlines = {"server.deadline_ms": 5000.0, "server.load_deadline_ms": 30_000.0}
     probes = {"server.use": True, "server.probe_s": 0.2, "server.probe_max_s": 0.5}
     node = nodes.start(catalog_command(catalogs, rates=[20.0, 20.0], policy="server_first", **deadlines, **probes))
     node.wait_ready(START_S)

@@ -106,7 +106,8 @@ def test_it_gives_way_to_frames(start: Any, quota: float, monkeypatch: pytest.Mo
     monkeypatch.setattr(calibrator, "BackgroundPace", partial(BackgroundPace, quota=lambda: quota))
     seen: list[tuple[int, str]] = []
 
-    def calibrating(*_: Any, between: Any, **__: Any) -> Any:
+    def calibrating(*_: Any, between: Any, measured: Any, **__: Any) -> Any:
+        measured()
         between()
         seen.append((os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), working.state))
         return FOUND
@@ -115,8 +116,8 @@ def test_it_gives_way_to_frames(start: Any, quota: float, monkeypatch: pytest.Mo
     for _ in range(FRAMES):
         working.feed(numbered(0), None)
     assert wait_until(lambda: working.state == "done", DEADLINE_S)
-    slowly = ", slowly, as little processor time is allowed" if quota < 1 else ""
-    assert seen == [(max(NICE, os.getpriority(os.PRIO_PROCESS, 0)), f"running{slowly}")]
+    state = "running slowly: little processor time is allowed" if quota < 1 else "running"
+    assert seen == [(max(NICE, os.getpriority(os.PRIO_PROCESS, 0)), state)]
     working.stop()
 
 

@@ -71,6 +71,55 @@ def test_a_stream_that_was_closed_before_its_turn_prepares_nothing(preparing: Pr
     assert preparing.models == ["front"]
 
 
+class Resting:
+    """Rests after each piece of work until it is stopped."""
+
+    def __init__(self, *_: Any) -> None:
+        self.frames = 0
+
+    def frame(self) -> None:
+        self.frames += 1
+
+    def begin(self) -> None:
+        pass
+
+    def must_rest(self) -> bool:
+        return True
+
+    def rest(self, stopping: threading.Event) -> None:
+        assert stopping.wait(DEADLINE_S)
+
+
+def test_while_a_stream_rests_others_prepare_and_it_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a container may use little processor time, what is prepared beside frames rests most of the time."""
+    begun, wanted = threading.Semaphore(0), []
+
+    def preparing(model: Any, config: EngineConfig, is_wanted: Any) -> Any:
+        begun.release()
+        wanted.append(is_wanted())
+        raise EngineError("it was closed")
+
+    monkeypatch.setattr(dense_stream, "full_precision_backends", preparing)
+    monkeypatch.setattr(dense_stream, "BackgroundPace", Resting)
+    front, left = stream_of("front", {}), stream_of("left", {})
+    for _ in (front, left):
+        assert begun.acquire(timeout=DEADLINE_S)
+    assert not wanted
+    for stream in (front, left):
+        stream.close()
+        stream.wait()
+    assert wanted == [False, False]
+
+
+def test_frames_are_told_to_the_pace(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_stream, "BackgroundPace", Resting)
+    stream = stream_of("front", {})
+    stream.frame()
+    assert stream._pace.frames == 1  # type: ignore[attr-defined]
+    preparing.goes_on.set()
+    stream.wait()
+
+
 class Backends:
     """Knows which backends were prepared; from the first ``at`` one on the stream is closed."""
 

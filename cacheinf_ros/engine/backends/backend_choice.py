@@ -45,7 +45,7 @@ def choose_backend(
         if precision in (Precision.BFLOAT16, Precision.INT8):
             _log.warning("precision %s needs the compiled kernels: computing in float32", precision.value)
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
-        return ReferenceBackend(torch.device("cpu"))
+        return ReferenceBackend(torch.device("cpu"), threads)
     if bfloat16 and not library.ci_has_bfloat16():
         _log.warning(
             "precision bfloat16 is faster only with AVX512_BF16, or ARM's I8MM and BF16, which this processor lacks: "

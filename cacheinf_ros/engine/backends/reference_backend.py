@@ -35,7 +35,9 @@ class ReferenceBackend:
         strip_bytes: see :class:`Backend`; 0.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, threads: int | None = None) -> None:
+        """Prepare; ``threads``: in how many threads a processor computes, None: in torch's own number."""
+        self._threads = threads
         self.name = "reference"
         self.device = device
         self.takes_levels = False
@@ -54,7 +56,7 @@ class ReferenceBackend:
 
     def executor(self, executable: Executable) -> Executor:
         """Implement :meth:`Backend.executor`."""
-        return ReferenceExecutor(executable, self.device)
+        return ReferenceExecutor(executable, self.device, self._threads)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
         """Implement :meth:`Backend.input`."""

@@ -22,6 +22,7 @@ from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
+from cacheinf_ros.engine.execution.torch_threads import in_torch_threads
 from cacheinf_ros.engine.kernels.prepared import PixelFunction
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
@@ -39,9 +40,11 @@ class ReferenceExecutor:
         microseconds: float32 [steps], the time that each step took in the last run.
     """
 
-    def __init__(self, executable: Executable, device: torch.device) -> None:
+    def __init__(self, executable: Executable, device: torch.device, threads: int | None = None) -> None:
+        """Prepare the steps; ``threads``: torch's number of threads, None: its own."""
         self._device = device
-        self._actions = [self._prepared(step, executable) for step in executable.steps]
+        actions = [self._prepared(step, executable) for step in executable.steps]
+        self._actions = actions if threads is None else [in_torch_threads(action, threads) for action in actions]
         self.microseconds = np.zeros(len(executable.steps), np.float32)
 
     def execute(self, *, outside: Border, refresh: bool) -> None:

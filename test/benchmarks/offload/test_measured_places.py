@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from networks.shared_models import mixed_model
 from workloads import MIXED, surroundings
 
+from benchmarks.offload.command import offload_check
 from benchmarks.offload.measured_places import observed_activities, predicted_places, regret
 from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.planning.partition_costs import at_share
 
@@ -54,12 +57,30 @@ def test_a_wrong_choice_costs_its_time_over_the_best() -> None:
 
 
 def test_activities_are_those_of_the_frames() -> None:
-    """Of the built-in scene with a fixed camera a part changes in each frame, and never all."""
+    """In each frame of the built-in scene with a fixed camera a part changes, and never all."""
     engine = Engine(mixed_model(), EngineConfig(threads=1), with_server=True)
     workload = Workload(engine.program.layout)
     played = {"source": "scene:fixed", "threshold": 100.0, "warm": 2, "frames": 5}
     activities = observed_activities(played, engine, workload)
     assert len(activities) == 5
+    everything = observed_activities({**played, "warm": 0, "frames": 7}, engine, workload)
+    assert np.array_equal(activities, everything[2:])
     for active in activities:
         assert active.shape == workload.heights.shape
         assert 0 < active[0] < 1
+
+
+def test_a_report_without_a_policy_that_is_predicted_is_refused() -> None:
+    active = [np.ones(len(MIXED.heights))]
+    with pytest.raises(ConfigError, match="none is predicted; known are local_dense, "):
+        predicted_places(MIXED, ONE_CORE_MS, report(remote_jpeg=figures(9.0, 0.5)), active, schedule_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "is no JSON file"), ("[1]", "is no report of"), ('{"bandwidth": {}}', "is no report of")]
+)
+def test_what_is_no_report_is_named(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "report.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=f"report.json {said}"):
+        offload_check(file)
