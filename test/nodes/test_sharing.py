@@ -169,7 +169,8 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
     else:
         assert robot.stop() == 0
     said = rig.station.said
-    assert wait_until(lambda: said("server").get("sharing robots") == "0", START_S), (said("server"), server.output)
+    found = wait_until(lambda: said("server").get("sharing robots") == "0", START_S)
+    assert found, f"{said('server')}\n{server.output}\n{robot.output}"  # a text, which pytest does not shorten
     assert ("not a word of it" in server.output) == is_killed
     assert server.stop() == 0
 
