@@ -24,7 +24,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to, subscribe_to_one
-from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.nodes.whole_frame_models import ACTIVE_S, WholeFrameModels
 from cacheinf_ros.offload import (
     NO_PLACE,
     Identity,
@@ -45,7 +45,6 @@ from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets in transit, of all robots together
 _PATIENCE_S = 5.0
-_SILENT_S = 5.0  # the silence after which a robot may lose its place to another
 _PERIOD_S = 1.0
 _UNUSABLE_S = 60.0  # the time until compiling a model is tried again after a failure: memory may be free again
 _MOST_ENDING = 8  # beyond the number of places: sessions that come and go during compilation each leave a thread
@@ -165,7 +164,7 @@ class RobotSessions:
         if len(self._robots) < most:
             return ""
         name, oldest = next(iter(self._robots.items()))
-        if not oldest.is_silent(_SILENT_S):
+        if not oldest.is_silent(ACTIVE_S):
             return NO_PLACE
         self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")

@@ -30,8 +30,8 @@ from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 
-_ACTIVE_S = 5.0
-"""How long a model keeps its memory after a frame, seconds; a silent robot keeps its place for as long."""
+ACTIVE_S = 5.0
+"""For how many seconds a model keeps its memory after a frame, and a silent robot its place, if another wants it."""
 
 
 class _LoadedModel:
@@ -56,7 +56,7 @@ class _LoadedModel:
     @property
     def is_active(self) -> bool:
         """Whether its robot is at work, so that it must not make room for another's."""
-        return time.monotonic() - self.used_s < _ACTIVE_S
+        return time.monotonic() - self.used_s < ACTIVE_S
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
         """Match and run one frame; where this raises, the cache is empty."""
@@ -94,7 +94,7 @@ class _Visit:
 class WholeFrameModels:
     """Loads a model when a robot greets, and again when the robot asks for one that was dropped meanwhile.
 
-    Models make room for others once their robots send nothing for :data:`_ACTIVE_S` seconds. Sessions may use it from
+    Models make room for others once their robots send nothing for :data:`ACTIVE_S` seconds. Sessions may use it from
     several threads, one thread each; one model is loaded at a time.
     """
 

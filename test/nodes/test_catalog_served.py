@@ -164,7 +164,7 @@ def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolde
 
 
 def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_frame_models, "_ACTIVE_S", 0.0)  # as if seconds passed after each frame
+    monkeypatch.setattr(whole_frame_models, "ACTIVE_S", 0.0)  # as if seconds passed after each frame
     names = [variant.name for variant in catalog.catalog.variants][:2]
     models = served(catalog, memory_mb=1.0)
     models._capacity = 1.0  # bytes: room for the requested model only

@@ -229,7 +229,7 @@ def test_of_robots_that_are_refused_only_the_last_few_are_remembered(serving: Ca
 def test_only_sound_packets_keep_a_place(
     serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(robot_sessions, "_SILENT_S", 0.3)
+    monkeypatch.setattr(robot_sessions, "ACTIVE_S", 0.3)
     server, over = serving(MessageError("no such model")), threading.Event()
     monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # the sessions stay open
     first, second = greeting("first"), greeting("second")
