@@ -100,6 +100,42 @@ def test_frames_are_freed_once_they_are_not_needed(start: Any, error: Exception 
     working.stop()
 
 
+def test_kernels_that_are_tried_have_the_low_priority_of_their_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of kernels inherit their priority when they start, which was before it was lowered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = set(os.listdir("/proc/self/task"))
+    lowered: list[int] = []
+    finish = calibrator.calibrate
+
+    def calibrating(*given: Any, between: Any, **named: Any) -> Any:
+        def counting() -> None:
+            between()
+            others = set(os.listdir("/proc/self/task")) - before
+            lowered.append(sum(_priority(int(task)) >= NICE for task in others))
+
+        return finish(*given, between=counting, **named)
+
+    monkeypatch.setattr(calibrator, "calibrate", calibrating)
+    working = BackgroundCalibrator(mixed_model(), EngineConfig(mode=Mode.BOUNDED, threads=3), EVERYTHING)
+    rng = np.random.default_rng(0)
+    for _ in range(FRAMES):
+        working.feed(rng.integers(0, 256, (224, 224, 3), np.uint8), None)
+    assert wait_until(lambda: working.state.startswith(("done", "failed")), DEADLINE_S)
+    if os.getpriority(os.PRIO_PROCESS, 0) < NICE:
+        assert lowered[0] == 0  # while operators are measured
+    assert max(lowered) >= 3  # the thread itself, and two of kernels
+    working.stop()
+
+
+def _priority(task: int) -> int:
+    try:
+        return os.getpriority(os.PRIO_PROCESS, task)
+    except ProcessLookupError:  # it has ended
+        return 0
+
+
 @pytest.mark.parametrize("quota", [0.5, 8.0])
 def test_it_gives_way_to_frames(start: Any, quota: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a low priority, and rests between frames where it draws on one quota with them."""

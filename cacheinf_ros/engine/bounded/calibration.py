@@ -80,7 +80,7 @@ def calibrate(
     config: EngineConfig,
     caching: Caching = EVERYTHING,
     between: Callable[[], None] = lambda: None,
-    measured: Callable[[], None] = lambda: None,
+    measured: Callable[[], None] | None = None,
 ) -> Calibration:
     """Find thresholds for a model on frames in their order, in an engine that is made for it.
 
@@ -88,7 +88,8 @@ def calibrate(
         maps: what of each frame is reusable, as the engine will be told; None: whatever did not change at all.
         caching: what the engine that will use the thresholds keeps between frames.
         between: called between frames; what it raises ends the calibration.
-        measured: called once the operators' times are measured, which other work must not distort.
+        measured: called once the operators' times are measured, which other work must not distort; what comes after
+            runs in threads that are started then, and inherit this thread's priority.
 
     Raises:
         EngineError: there are fewer than two frames, or they are unusable.
@@ -98,7 +99,11 @@ def calibrate(
     preprocessor = Preprocessor(model.card)
     composed = compose_frames(preprocessor, frames, maps)
     trials = TrialEngine(model, config, composed, caching=caching, between=between)
-    measured()
+    if measured is not None:
+        microseconds = trials.microseconds
+        del trials  # with its threads
+        measured()
+        trials = TrialEngine(model, config, composed, caching=caching, between=between, microseconds=microseconds)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
     with torch_threads(config.threads):

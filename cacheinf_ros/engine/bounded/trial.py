@@ -52,6 +52,7 @@ class TrialEngine:
     Attributes:
         exact: the exact outputs, by frame.
         computed: the tensors whose changes can be held back, beside the input: those that are kept.
+        microseconds: the time of each operator for all pixels, by criterion (None: not compared) and operator's output.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class TrialEngine:
         criteria: Sequence[Criterion] = (Criterion.ENERGY, Criterion.POOLED_ENERGY),
         caching: Caching = EVERYTHING,
         between: Callable[[], None] = lambda: None,
+        microseconds: Mapping[Criterion | None, Mapping[str, float]] | None = None,
     ) -> None:
         """Compile the model, compute the exact outputs of the frames, and measure the operators.
 
@@ -70,6 +72,7 @@ class TrialEngine:
             criteria: the criteria that trials may use.
             caching: what the engine will keep between frames.
             between: called before each frame; what it raises ends the trial.
+            microseconds: the operators' times, where they are known.
         """
         executed, backend = executed_model(model, config)
         self._frames = composed
@@ -82,7 +85,7 @@ class TrialEngine:
         self.exact = [self.dense(frame) for frame in composed]
         self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
         self.computed = [name for name in self.program.kept if name in model.graph.tensors]
-        self._microseconds = self._measured(criteria)
+        self.microseconds = microseconds or self._measured(criteria)
 
     @torch.inference_mode()
     def dense(self, composed: Image) -> Outputs:
@@ -126,7 +129,7 @@ class TrialEngine:
         """Predict the milliseconds of the last run from the pixels that each operator computed and compared."""
         criteria = {name: delta.criterion for name, delta in thresholds.items()}
         shares = self.program.profile.active_shares.items()
-        return sum(self._microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
+        return sum(self.microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
 
     def _measured(self, criteria: Sequence[Criterion]) -> dict[Criterion | None, dict[str, float]]:
         """Measure each operator's microseconds for all pixels, by criterion (None: not compared) and operator's output.
