@@ -82,11 +82,11 @@ class WrittenScheduler:
                 model=model, option=resident.option if is_paid else None, why=Why.IN_CACHE if is_paid else Why.USED_UP
             )
         option = self._best(model, now_s, None, connected)
-        cost = option.cost if option is not None else None
-        if cost is None or not self.account.covers(cost.energy_j + cost.load_energy_j, cost.money + cost.load_money):
+        if option is None:
             return Decision(model=model, option=None, why=Why.USED_UP)
-        assert option is not None
-        load = self._load(model, option)
+        load, cost = self._load(model, option), option.cost
+        if not self.account.covers(cost.energy_j + cost.load_energy_j, cost.money + cost.load_money):
+            return Decision(model=model, option=None, why=Why.USED_UP)
         self.apply(load, now_s)
         return Decision(model=model, option=option, why=Why.FITS, load=load)
 

@@ -98,12 +98,11 @@ def calibrate(
         raise EngineError(f"calibration needs at least two frames in a row, not {len(frames)}")
     preprocessor = Preprocessor(model.card)
     composed = compose_frames(preprocessor, frames, maps)
-    trials = TrialEngine(model, config, composed, caching=caching, between=between)
-    if measured is not None:
-        microseconds = trials.microseconds
-        del trials  # with its threads
+    microseconds = None
+    if measured is not None:  # operators are measured on the first frame, by an engine that ends with its threads
+        microseconds = TrialEngine(model, config, composed[:1], caching=caching, between=between).microseconds
         measured()
-        trials = TrialEngine(model, config, composed, caching=caching, between=between, microseconds=microseconds)
+    trials = TrialEngine(model, config, composed, caching=caching, between=between, microseconds=microseconds)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
     with torch_threads(config.threads):
