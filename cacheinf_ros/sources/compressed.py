@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError, quoted
 from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
-from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged_png, picture_size
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged, picture_size
 from cacheinf_ros.sources.tiff_files import tiff_size
 
 
@@ -74,7 +74,7 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
 def _may_be_decoded(raw: bytes, description: str) -> bool:
     """Check a file's header before memory for its pixels is taken: is it one that image_transport writes?"""
     size = picture_size(raw) or tiff_size(raw)
-    if size is None or is_damaged_png(raw):
+    if size is None:
         return False
     height, width = size
     if height * width > MOST_PIXELS:
@@ -82,4 +82,4 @@ def _may_be_decoded(raw: bytes, description: str) -> bool:
             f"a compressed image of format {quoted(description)} and {len(raw)} bytes claims {height} x {width} pixels "
             f"and cannot be decoded: {MOST_PIXELS} are the most; check the camera driver, or publish smaller pictures"
         )
-    return True
+    return not is_damaged(raw, size)

@@ -20,7 +20,9 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _CHUNK_BYTES = 12  # overhead of a PNG chunk: length, name, checksum
 _ANIMATED = (b"acTL", b"fcTL", b"fdAT")
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame header (T.81, table B.1)
+_FRAMES = frozenset(range(0xC0, 0xC8)) - {0xC4}  # JPEG's markers of a Huffman-coded frame (T.81, table B.1)
+_ARITHMETIC = frozenset(range(0xC9, 0xD0)) - {0xCC}  # and of an arithmetic-coded one, which no camera writes
+_BLOCK = 8  # pixels
 _SCAN = 0xDA
 _MOST_MARKERS = 1000  # in a JPEG before its frame header; each may hold 64 kB
 _MOST_CHUNKS = 1000  # in a PNG, beyond one per kilobyte; encoders write pixels in chunks of 8 kB
@@ -41,13 +43,23 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
     return height, width
 
 
-def is_damaged_png(raw: bytes) -> bool:
+def is_damaged(raw: bytes, size: tuple[int, int]) -> bool:
+    """Tell whether a PNG or JPEG file of (height, width) pixels cannot be whole, before memory for them is taken.
+
+    A Huffman code takes at least a bit (T.81, annex C), and every block of 8 x 8 pixels has one: a shorter JPEG is cut
+    off or claims too large a size. OpenCV would take hundreds of megabytes for a file of a few bytes.
+    """
+    if raw.startswith(_PNG):
+        return _is_damaged_png(raw)
+    blocks = -(-size[0] // _BLOCK) * -(-size[1] // _BLOCK)
+    return raw.startswith(_JPEG) and blocks > 8 * len(raw)
+
+
+def _is_damaged_png(raw: bytes) -> bool:
     """Tell whether a PNG file's chunks do not lead to its end, or hold no picture or more than one.
 
     OpenCV allocates all the memory that a chunk claims and, where it then fails, leaks it: gigabytes for a few bytes.
     """
-    if not raw.startswith(_PNG):
-        return False
     at, names = len(_PNG), [b""]
     while names[-1] != b"IEND":
         if at + _CHUNK_BYTES > len(raw):
@@ -74,7 +86,7 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", raw, at + 5)
             return height, width
-        if marker in (_SCAN, 0x00):  # pixel data
+        if marker in (_SCAN, 0x00) or marker in _ARITHMETIC:  # pixel data, or a frame that is not read
             return None
         if marker == 0xFF:
             after = at + 1
@@ -99,12 +111,12 @@ def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[
     announced = picture_size(data)
     if announced is None:
         raise MessageError(f"a picture of {len(data)} bytes is neither PNG nor JPEG, or is damaged")
-    if is_damaged_png(data):
-        raise MessageError(f"a picture of {len(data)} bytes is a damaged PNG")
     if size is not None and announced != size:
         raise MessageError(f"a picture of {announced} pixels came where {size} were expected")
     if announced[0] * announced[1] > MOST_PIXELS:
         raise MessageError(f"a picture of {announced} pixels is too large: send at most {MOST_PIXELS} pixels")
+    if is_damaged(data, announced):
+        raise MessageError(f"a picture of {announced} pixels and {len(data)} bytes is a damaged PNG or a JPEG cut off")
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED)
     except cv2.error:  # for example, no memory for the pixels

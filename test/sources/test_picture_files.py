@@ -11,10 +11,12 @@ import zlib
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources import decode_compressed, decode_picture
-from cacheinf_ros.sources.picture_files import picture_size
+from cacheinf_ros.sources.picture_files import is_damaged, picture_size
 from cacheinf_ros.sources.tiff_files import tiff_size
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
@@ -63,6 +65,41 @@ def test_what_announces_too_much_is_refused(kind: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(MessageError, match="too large"):
         decode_picture(announcing(kind, 60_000, 60_000))
+
+
+@pytest.mark.parametrize("decode", [decode_picture, decode_compressed])
+def test_a_jpeg_too_short_for_its_size_takes_no_memory(decode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 1.6 kB that claimed 31 million pixels once took 235 MB."""
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(MessageError, match=r"cut off|cannot be decoded"):
+        decode(announcing("jpg", 2631, 11976))
+
+
+def test_an_arithmetic_jpeg_is_refused() -> None:
+    with pytest.raises(MessageError, match="damaged"):
+        decode_picture(encoded("jpg").replace(b"\xff\xc0", b"\xff\xc9"))
+
+
+@given(
+    st.integers(1, 300), st.integers(1, 300), st.booleans(), st.booleans(), st.booleans(),
+    st.sampled_from([0x411111, 0x221111, 0x111111, 0x121111]), st.integers(0, 100), st.integers(0, 255),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_no_jpeg_is_too_short_for_a_picture_of_one_colour(
+    height: int, width: int, is_grey: bool, progressive: bool, optimised: bool, sampling: int, quality: int, value: int
+) -> None:
+    """The shortest files that encoders write are not taken for cut ones, even without their headers."""
+    image = np.full((height, width) if is_grey else (height, width, 3), value, np.uint8)
+    how = {
+        cv2.IMWRITE_JPEG_PROGRESSIVE: progressive,
+        cv2.IMWRITE_JPEG_OPTIMIZE: optimised,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR: sampling,
+        cv2.IMWRITE_JPEG_QUALITY: quality,
+    }
+    data = bytes(cv2.imencode(".jpg", image, [int(each) for pair in how.items() for each in pair])[1])
+    assert decode_picture(data).shape == (height, width, 3)
+    scan = data[data.index(b"\xff\xda") :]
+    assert not is_damaged(b"\xff\xd8" + scan, (height, width))
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xd8", b"\xff\xd8\xff\xc0\0", encoded("png")[:20], b"BM" + bytes(100)])
