@@ -39,8 +39,9 @@ class FrameOptions:
     held_out: Annotated[
         list[str],
         typer.Option(
-            help="Other frames, repeatable, on which accuracy is measured; likewise, or labelled pictures "
-            "FOLDER/CLASS/picture.png: without labels the original counts as right."
+            help="Other frames, repeatable, on which accuracy is measured; likewise, or labelled pictures: "
+            "FOLDER/CLASS/picture.png for a classifier, a folder with a file in COCO's format for a detector. Without "
+            "labels the original counts as right."
         ),
     ] = field(default_factory=lambda: [BUILT_IN])
     frames: Annotated[int, typer.Option(min=2, help="How many frames are used for fine-tuning.")] = 120

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.counts import Counts
 from cacheinf_ros.engine.decoders import Box
-from cacheinf_ros.sources import SceneTruth
+from cacheinf_ros.sources import SceneTruth, TrueObject
 
 DEFAULT_IOU = 0.5
 
@@ -41,6 +41,15 @@ class Detections:
         )
 
     @classmethod
+    def of_objects(cls, objects: Sequence[TrueObject], labels: Sequence[str]) -> Detections:
+        """Build the detections that a perfect detector with these labels would find; raises ValueError for others."""
+        return cls(
+            boxes=np.array([(each.x, each.y, each.width, each.height) for each in objects], np.float32).reshape(-1, 4),
+            classes=np.array([labels.index(each.label) for each in objects], np.int64),
+            scores=np.ones(len(objects), np.float32),
+        )
+
+    @classmethod
     def of_boxes(cls, boxes: Sequence[Box]) -> Detections:
         """Build the detections of one frame from the boxes that a decoder found."""
         return cls(
@@ -48,6 +57,11 @@ class Detections:
             classes=np.array([box.class_id for box in boxes], np.int64),
             scores=np.array([box.score for box in boxes], np.float32),
         )
+
+    def of_classes(self, classes: Sequence[int]) -> Detections:
+        """Return those of the detections that have one of these classes."""
+        kept = np.isin(self.classes, classes)
+        return Detections(boxes=self.boxes[kept], classes=self.classes[kept], scores=self.scores[kept])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

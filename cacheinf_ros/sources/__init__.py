@@ -3,6 +3,7 @@
 
 from cacheinf_ros.sources.compressed import decode_compressed
 from cacheinf_ros.sources.encoding import decode_image
+from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Frame, Source
 from cacheinf_ros.sources.objects import KnowsObjects, TrueObject
 from cacheinf_ros.sources.open import open_source
@@ -10,8 +11,8 @@ from cacheinf_ros.sources.picture_files import MOST_PIXELS, decode_picture
 from cacheinf_ros.sources.scenes import OBJECT_LABELS, EncodedScene, Scene, SceneTruth
 
 __all__ = [
-    "MOST_PIXELS", "OBJECT_LABELS", "EncodedScene", "Frame", "KnowsObjects", "Scene", "SceneTruth", "Source",
-    "TrueObject", "decode_compressed", "decode_image", "decode_picture", "open_source",
+    "MOST_PIXELS", "OBJECT_LABELS", "EncodedScene", "FolderSource", "Frame", "KnowsObjects", "Scene", "SceneTruth",
+    "Source", "TrueObject", "decode_compressed", "decode_image", "decode_picture", "open_source",
 ]  # fmt: skip
 
 # A subpackage with an interface of its own.

@@ -1,10 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames from a folder of images, with the objects in them where the folder has masks."""
+"""Frames from a folder of images, with the objects in them where the folder has masks or labelled boxes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import cv2
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources.coco_labels import Labels, folder_labels
 from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.objects import TrueObject, masked_objects
 
@@ -25,7 +27,8 @@ class FolderSource:
     """The images of a folder in natural order ("frame9.png" before "frame10.png"), as if taken at 30 frames/s.
 
     A PNG file beside a JPEG file of the same name ("00007.png", "00007.jpg") is not a frame but the mask of the objects
-    in the JPEG, one object for each colour except black, as in DAVIS.
+    in the JPEG, one object for each colour except black, as in DAVIS. A JSON file in COCO's format holds boxes with
+    their classes; it is read when objects are first asked for.
 
     Raises:
         SourceError: the folder cannot be read or holds no image.
@@ -34,6 +37,7 @@ class FolderSource:
     def __init__(self, path: Path) -> None:
         self.name = path.resolve().name
         self.fps: float = _ASSUMED_FPS
+        self._path = path
         images = _images(path)
         self._masks = _masks(images)
         self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
@@ -48,9 +52,24 @@ class FolderSource:
             yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path))
 
     def objects(self, index: int) -> tuple[TrueObject, ...] | None:
-        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not tell classes."""
-        mask = self._masks.get(self.paths[index])
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not tell classes.
+
+        Raises:
+            SourceError: the folder's labels cannot be read.
+        """
+        path = self.paths[index]
+        if self._labels is not None:
+            return self._labels.objects.get(path.name)
+        mask = self._masks.get(path)
         return None if mask is None else masked_objects(read_image(mask))
+
+    def classes(self) -> tuple[str, ...]:
+        """Return the labels of which every object is marked; empty: none is. Raises as :meth:`objects` does."""
+        return () if self._labels is None else self._labels.classes
+
+    @cached_property
+    def _labels(self) -> Labels | None:
+        return folder_labels(self._path)
 
 
 def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The true objects in a frame, where a source knows them: built-in scenes, and folders with masks."""
+"""The true objects in a frame, where a source knows them: built-in scenes, and folders with masks or labels."""
 
 from __future__ import annotations
 

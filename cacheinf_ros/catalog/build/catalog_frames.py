@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.config import expanded
+from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Centers, ClassVector
-from cacheinf_ros.sources import OBJECT_LABELS, Scene, SceneTruth, open_source
+from cacheinf_ros.graph.decoder_configs import Centers, ClassVector, Detector
+from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 
 BUILT_IN = "built-in"
@@ -37,11 +38,13 @@ class Sample:
     Attributes:
         image: uint8 [height, width, 3], BGR.
         truth: the objects in the frame; None: unknown, or the model is no detector.
+        marked: the classes of which all objects are in ``truth``; others are not judged. None: all classes.
         class_id: the right one of the model's classes; None: unknown.
     """
 
     image: NDArray[np.uint8]
-    truth: SceneTruth | None = None
+    truth: Detections | None = None
+    marked: tuple[int, ...] | None = None
     class_id: int | None = None
 
 
@@ -65,7 +68,8 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
 
     Args:
         training, held_out: sources as :func:`open_source` takes them, folders of labelled pictures
-            (FOLDER/CLASS/picture, with the classes of the model's card), or :data:`BUILT_IN`; no training source:
+            (FOLDER/CLASS/picture for a classifier, pictures beside a file in COCO's format for a detector, with the
+            classes of the model's card), or :data:`BUILT_IN`; no training source:
             nothing is fine-tuned.
         frames: number of frames to read from all training sources, and from all held-out sources.
 
@@ -76,8 +80,8 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
     both = set(training) & set(held_out) - {BUILT_IN}
     if both:
         raise CatalogError(f"{', '.join(both)} cannot be trained on and measured with: give another --held-out")
-    learn = _spread(_references(training, card, frames[0], trained=True), card, frames[0])
-    measure = _spread(_references(held_out, card, frames[1], trained=False), card, frames[1])
+    learn = _spread(_references(training, card, frames[0], trained=True), card, frames[0], trained=True)
+    measure = _spread(_references(held_out, card, frames[1], trained=False), card, frames[1], trained=False)
     if not measure:
         raise CatalogError("there are no frames to measure with: give a source with --held-out")
     return Data(
@@ -109,7 +113,7 @@ def _built_in(card: ModelCard, frames: int, *, trained: bool) -> list[str]:
     ]
 
 
-def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sample, ...]:
+def _spread(references: Sequence[str], card: ModelCard, frames: int, *, trained: bool) -> tuple[Sample, ...]:
     """Read about as many frames from each source: from the whole length of scenes, the first ones of others."""
     samples: list[Sample] = []
     for number, reference in enumerate(references):
@@ -123,8 +127,36 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sa
             indices = [(i * _STEP) % source.config.frames for i in range(count)]
             samples += [_sample(source, index, card) for index in indices]
         else:
-            samples += [Sample(image=frame.image) for frame in itertools.islice(source, count)]
+            found = (Sample(image=frame.image) for frame in source) if trained else _recorded(source, card, reference)
+            samples += itertools.islice(found, count)
     return tuple(samples)
+
+
+def _recorded(source: Source, card: ModelCard, reference: str) -> Iterator[Sample]:
+    """Yield a recording's frames; of a folder with labels for a detector those that the labels name."""
+    if isinstance(source, FolderSource) and isinstance(card.decoder, Detector) and source.classes():
+        yield from _marked(source, card, reference)
+    else:
+        yield from (Sample(image=frame.image) for frame in source)
+
+
+def _marked(source: FolderSource, card: ModelCard, reference: str) -> Iterator[Sample]:
+    """Yield the frames in which objects are marked."""
+    known = tuple(card.labels.index(name) for name in source.classes() if name in card.labels)
+    is_empty = True
+    for frame in source:
+        objects = source.objects(frame.index)
+        if objects is None:
+            continue
+        unknown = {each.label for each in objects}.difference(card.labels)
+        if unknown or not known:
+            names = ", ".join(sorted(unknown) or source.classes())
+            has = ", ".join(card.labels[:20]) or "no names of classes: give its card `labels`"
+            raise CatalogError(f"{reference} has labels of {names}, which {card.name} has not; it has {has}")
+        is_empty = False
+        yield Sample(image=frame.image, truth=Detections.of_objects(objects, card.labels), marked=known)
+    if is_empty:
+        raise CatalogError(f"{reference}: its labels name none of its pictures; they are compared by file name")
 
 
 def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
@@ -155,7 +187,7 @@ def _labelled(folders: Mapping[int, Path], count: int) -> Iterator[Sample]:
 def _sample(scene: Scene, index: int, card: ModelCard) -> Sample:
     image = scene.frame(index).image
     if isinstance(card.decoder, Centers) and card.labels == OBJECT_LABELS:
-        return Sample(image=image, truth=scene.truth(index))
+        return Sample(image=image, truth=Detections.of_truth(scene.truth(index)))
     if scene.config.photograph and _knows_photographs(card):
         return Sample(image=image, class_id=card.labels.index(scene.config.photograph))
     return Sample(image=image)

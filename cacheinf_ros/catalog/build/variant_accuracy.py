@@ -67,8 +67,9 @@ class Judge:
                 self._objects = [self._read(values, size) for values, size in zip(found, self._sizes, strict=True)]
                 return
             self.measure = Measure.F1 if is_known else Measure.AGREEMENT_F1
+            self._marked = [sample.marked if is_known else None for sample in samples]
             self._boxes = [
-                Detections.of_truth(sample.truth) if is_known and sample.truth else self._detections(values, size)
+                sample.truth if is_known and sample.truth is not None else self._detections(values, size)
                 for sample, values, size in zip(samples, found, self._sizes, strict=True)
             ]
             return
@@ -97,8 +98,11 @@ class Judge:
             parts = (self._parts.score(self._read(values, size), right, None) for values, size, right in objects)
             return min(sum(parts, Score()).whole, 1.0)  # sums of shares are rounded
         if self._is_detector:
-            triples = zip(found, self._sizes, self._boxes, strict=True)
-            scores = (score_frame(self._detections(values, size), boxes) for values, size, boxes in triples)
+            answers = (self._detections(values, size) for values, size in zip(found, self._sizes, strict=True))
+            scores = (
+                score_frame(answer if marked is None else answer.of_classes(marked), boxes)
+                for answer, marked, boxes in zip(answers, self._marked, self._boxes, strict=True)
+            )
             return sum(scores, DetectionScore()).f1
         pairs = zip(found, self._classes, strict=True)
         return float(np.mean([float((self._decisions(values) == right).float().mean()) for values, right in pairs]))

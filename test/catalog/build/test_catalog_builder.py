@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Workload
+from cacheinf_ros.sources import OBJECT_LABELS, Scene, open_source
 
 TINY = f"{Path(__file__).parents[2] / 'networks' / 'tiny.py'}:tiny"
 
@@ -58,6 +60,64 @@ def test_labelled_pictures_tell_the_truth(tmp_path: Path, monkeypatch: pytest.Mo
         load_data(card, [], [str(tmp_path / "bad")], (1, 4))
     with pytest.raises(CatalogError, match="scenenet does not tell classes of pictures"):
         load_data(load_model("scenenet").card, [], [str(tmp_path / "bad")], (1, 4))
+
+
+def labelled_scene(path: Path, classes: tuple[str, ...], unlabelled: int = 0) -> Path:
+    """Write frames of a scene and their objects of these classes as COCO's format has it, and more frames without."""
+    source = open_source("scene:pan?seed=200&noise=0&frames=200")
+    assert isinstance(source, Scene)
+    path.mkdir()
+    found = {index: source.objects(index) for index in (0, 97, 194)}
+    for index in (*found, *range(1, unlabelled + 1)):
+        cv2.imwrite(str(path / f"{index}.png"), source.frame(index).image)
+    content = {
+        "images": [{"id": index, "file_name": f"{index}.png"} for index in found],
+        "categories": [{"id": number, "name": name} for number, name in enumerate(classes)],
+        "annotations": [
+            {"image_id": index, "category_id": classes.index(each.label), "bbox": box}
+            for index, objects in found.items()
+            for each in objects
+            for box in [(each.x, each.y, each.width, each.height)]
+            if each.label in classes
+        ],
+    }  # fmt: skip
+    (path / "labels.json").write_text(json.dumps(content))
+    return path
+
+
+def test_marked_boxes_tell_the_truth(tmp_path: Path) -> None:
+    """A folder's labels give the accuracy that the scene has that they were made from; unmarked frames do not count."""
+    model = load_model("scenenet")
+    scene = Judge(
+        model,
+        load_data(model.card, [], ["scene:pan?seed=200&noise=0&frames=200"], (1, 3)).held_out,
+    )
+    held_out = load_data(model.card, [], [str(labelled_scene(tmp_path / "marked", OBJECT_LABELS, 2))], (1, 9)).held_out
+    judge = Judge(model, held_out)
+    assert len(held_out) == 3 and judge.measure is Measure.F1
+    assert judge.accuracy(model.module) == scene.accuracy(model.module) > 0.5
+
+
+def test_classes_that_nobody_marked_are_not_judged(tmp_path: Path) -> None:
+    model = load_model("scenenet")
+    held_out = load_data(model.card, [], [str(labelled_scene(tmp_path / "some", OBJECT_LABELS[:1]))], (1, 9)).held_out
+    assert {sample.marked for sample in held_out} == {(0,)}
+    none_marked = [replace(sample, marked=None) for sample in held_out]
+    assert Judge(model, held_out).accuracy(model.module) > Judge(model, none_marked).accuracy(model.module)
+
+
+def test_marked_boxes_must_suit_the_model(tmp_path: Path) -> None:
+    card = load_model("scenenet").card
+    folder = labelled_scene(tmp_path / "folder", OBJECT_LABELS)
+    assert len(load_data(load_model("scenenames").card, [], [str(folder)], (1, 3)).held_out) == 3
+    assert len(load_data(card, [str(folder)], ["built-in"], (3, 1)).training) == 3
+    labels = (folder / "labels.json").read_text()
+    (folder / "labels.json").write_text(labels.replace(f'"{OBJECT_LABELS[0]}"', '"unheard"'))
+    with pytest.raises(CatalogError, match=f"labels of unheard, which scenenet has not; it has {OBJECT_LABELS[0]}"):
+        load_data(card, [], [str(folder)], (1, 3))
+    (folder / "labels.json").write_text(labels.replace(".png", ".jpg"))
+    with pytest.raises(CatalogError, match="its labels name none of its pictures"):
+        load_data(card, [], [str(folder)], (1, 3))
 
 
 def test_scenenames_knows_unseen_scenes_by_name() -> None:
