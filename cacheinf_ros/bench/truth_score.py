@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.engine import Counts
-from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
+from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_array, box_iou
 from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import TrueObject
@@ -78,9 +78,7 @@ class TruthClasses:
         known = self.known(objects)
         if answer is None or not known:
             return TruthScore(objects=len(known))
-        overlaps = box_iou(
-            np.array([(each.x, each.y, each.width, each.height) for each in known], np.float32), answer.boxes
-        )
+        overlaps = box_iou(box_array(known), answer.boxes)
         for row, each in zip(overlaps, known, strict=True):
             wanted = self.ids(each.label)
             right = np.isin(answer.classes, list(wanted)) if wanted else np.ones(len(answer.classes), np.bool_)

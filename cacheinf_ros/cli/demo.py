@@ -16,7 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cacheinf_ros.cli.demo_report import Image, Trial, demo_table, draw_boxes, draw_demo
 from cacheinf_ros.cli.output_files import checked_folder
-from cacheinf_ros.engine import Box
 from cacheinf_ros.engine.accuracy import Detections, score_sequence
 from cacheinf_ros.matching import IDENTICAL, draw_overlay, matching_for
 from cacheinf_ros.mode import Mode
@@ -167,16 +166,8 @@ def _f1(source: str, played: Played) -> float | None:
     if not isinstance(scene, Scene):
         return None
     truths = [Detections.of_truth(scene.truth(_index(result.stamp_ns, scene.fps))) for result in played.results]
-    found = [_detections(result.boxes) for result in played.results]
+    found = [Detections.of_boxes(result.boxes) for result in played.results]
     return score_sequence(zip(found, truths, strict=True)).f1
-
-
-def _detections(boxes: tuple[Box, ...]) -> Detections:
-    return Detections(
-        boxes=np.array([(box.x, box.y, box.width, box.height) for box in boxes], np.float32).reshape(-1, 4),
-        classes=np.array([box.class_id for box in boxes], np.int64),
-        scores=np.array([box.score for box in boxes], np.float32),
-    )
 
 
 def _pictures(source: str, played: Played) -> tuple[Image, Image]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,19 @@ from cacheinf_ros.engine.decoders import Box
 from cacheinf_ros.sources import SceneTruth, TrueObject
 
 DEFAULT_IOU = 0.5
+
+
+class HasBox(Protocol):
+    """Anything in a box, whose place and size are in pixels."""
+
+    @property
+    def x(self) -> float: ...  # noqa: D102
+    @property
+    def y(self) -> float: ...  # noqa: D102
+    @property
+    def width(self) -> float: ...  # noqa: D102
+    @property
+    def height(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,29 +47,26 @@ class Detections:
     @classmethod
     def of_truth(cls, truth: SceneTruth) -> Detections:
         """Build the detections that a perfect detector would find in a built-in scene."""
-        boxes = [(found.x, found.y, found.width, found.height) for found in truth.objects]
-        return cls(
-            boxes=np.array(boxes, np.float32).reshape(-1, 4),
-            classes=np.array([found.class_id for found in truth.objects], np.int64),
-            scores=np.ones(len(boxes), np.float32),
-        )
+        return cls._perfect(truth.objects, [found.class_id for found in truth.objects])
 
     @classmethod
     def of_objects(cls, objects: Sequence[TrueObject], labels: Sequence[str]) -> Detections:
         """Build the detections that a perfect detector with these labels would find; raises ValueError for others."""
-        return cls(
-            boxes=np.array([(each.x, each.y, each.width, each.height) for each in objects], np.float32).reshape(-1, 4),
-            classes=np.array([labels.index(each.label) for each in objects], np.int64),
-            scores=np.ones(len(objects), np.float32),
-        )
+        return cls._perfect(objects, [labels.index(each.label) for each in objects])
 
     @classmethod
     def of_boxes(cls, boxes: Sequence[Box]) -> Detections:
         """Build the detections of one frame from the boxes that a decoder found."""
         return cls(
-            boxes=np.array([(box.x, box.y, box.width, box.height) for box in boxes], np.float32).reshape(-1, 4),
+            boxes=box_array(boxes),
             classes=np.array([box.class_id for box in boxes], np.int64),
             scores=np.array([box.score for box in boxes], np.float32),
+        )
+
+    @classmethod
+    def _perfect(cls, objects: Sequence[HasBox], classes: Sequence[int]) -> Detections:
+        return cls(
+            boxes=box_array(objects), classes=np.array(classes, np.int64), scores=np.ones(len(objects), np.float32)
         )
 
     def of_classes(self, classes: Sequence[int]) -> Detections:
@@ -115,6 +126,11 @@ def score_frame(found: Detections, expected: Detections, iou_threshold: float = 
         false_positives=len(found.boxes) - matched,
         false_negatives=len(expected.boxes) - matched,
     )
+
+
+def box_array(found: Iterable[HasBox]) -> NDArray[np.float32]:
+    """Return boxes as float32 [n, 4], (x, y, width, height)."""
+    return np.array([(each.x, each.y, each.width, each.height) for each in found], np.float32).reshape(-1, 4)
 
 
 def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:

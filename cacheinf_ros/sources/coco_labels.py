@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat, ValidationError
+from pydantic import ConfigDict, Field, NonNegativeFloat
 
-from cacheinf_ros.errors import SourceError, quoted
+from cacheinf_ros.config import Config
+from cacheinf_ros.errors import ConfigError, SourceError, shortened
 from cacheinf_ros.sources.objects import TrueObject
 
 _SUFFIX = ".json"
-_Length = NonNegativeFloat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class CocoLabels:
     """The boxes of a folder's pictures.
 
     Attributes:
@@ -34,8 +34,8 @@ class Labels:
     classes: tuple[str, ...]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+class _Part(Config):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 class _Picture(_Part):
@@ -51,7 +51,7 @@ class _Category(_Part):
 class _Annotation(_Part):
     image_id: int
     category_id: int
-    bbox: tuple[FiniteFloat, FiniteFloat, _Length, _Length]
+    bbox: tuple[float, float, NonNegativeFloat, NonNegativeFloat]
     iscrowd: int = 0
 
 
@@ -61,7 +61,7 @@ class _File(_Part):
     annotations: list[_Annotation]
 
 
-def folder_labels(folder: Path) -> Labels | None:
+def read_coco_labels(folder: Path) -> CocoLabels | None:
     """Read the labels that lie beside a folder's pictures, in any JSON file that has "annotations".
 
     Pictures are found by the names of their files alone, as exports differ in the folders that they write before
@@ -77,9 +77,14 @@ def folder_labels(folder: Path) -> Labels | None:
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise SourceError(f"{folder}: {names} all have labels of pictures; leave one of them in the folder")
-    for path, content in found.items():
-        return _labels(path, _checked(path, content))
-    return None
+    if not found:
+        return None
+    ((path, content),) = found.items()
+    try:
+        file = _File.checked(**content)
+    except ConfigError as error:
+        raise SourceError(f"{path}: {shortened(str(error))}; export the labels in COCO's format, as boxes") from None
+    return _labels(path, file)
 
 
 def _annotated(path: Path) -> dict[str, Any] | None:
@@ -94,19 +99,7 @@ def _annotated(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "annotations" in found else None
 
 
-def _checked(path: Path, content: dict[str, Any]) -> _File:
-    try:
-        return _File.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise SourceError(
-            f"{path}: {place} = {quoted(first['input'])}: {first['msg'].lower()}; "
-            "export the labels in COCO's format, as boxes"
-        ) from None
-
-
-def _labels(path: Path, file: _File) -> Labels:
+def _labels(path: Path, file: _File) -> CocoLabels:
     names = {each.id: each.name for each in file.categories}
     pictures = {each.id: PureWindowsPath(each.file_name).name for each in file.images}  # splits at / and \
     objects: dict[str, list[TrueObject]] = {name: [] for name in pictures.values()}
@@ -123,6 +116,6 @@ def _labels(path: Path, file: _File) -> Labels:
             objects[pictures[each.image_id]].append(
                 TrueObject(label=names[each.category_id], x=x, y=y, width=width, height=height)
             )
-    return Labels(
+    return CocoLabels(
         objects={name: tuple(found) for name, found in objects.items()}, classes=tuple(dict.fromkeys(names.values()))
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.sources.coco_labels import Labels, folder_labels
+from cacheinf_ros.sources.coco_labels import CocoLabels, read_coco_labels
 from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.objects import TrueObject, masked_objects
 
@@ -68,8 +68,8 @@ class FolderSource:
         return () if self._labels is None else self._labels.classes
 
     @cached_property
-    def _labels(self) -> Labels | None:
-        return folder_labels(self._path)
+    def _labels(self) -> CocoLabels | None:
+        return read_coco_labels(self._path)
 
 
 def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
