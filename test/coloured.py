@@ -19,6 +19,7 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,
+    TrunkCut,
     TrunkEntry,
     UsefulTrunk,
     write_samples,
@@ -59,18 +60,22 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def made_specialise(folder: Path, name: str = "colours") -> tuple[CatalogFolder, SpecialiseFolder]:
-    """Write a catalog with two variants, and specialists for seven of eight colours; its times are made up."""
+def made_specialise(folder: Path, name: str = "colours", trunk_of: str = "") -> tuple[CatalogFolder, SpecialiseFolder]:
+    """Write a catalog with two variants, and specialists for seven of eight colours; its times are made up.
+
+    Args:
+        trunk_of: the variant from which the only small trunk is cut; "": the original.
+    """
     costs = {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0)}
     catalog = made_catalog(folder, name, costs, COLOURS)
     variants = {entry.name: catalog.load(entry.name) for entry in catalog.file.variants}
-    original = variants["original"]
-    trunk = trunk_model(original, "relu")
+    original, cut = variants["original"], TrunkCut(tensor="relu", variant=trunk_of)
+    trunk = trunk_model(variants[trunk_of or "original"], cut.tensor)
     with one_thread():
         found = training_sets(original, [trunk, *variants.values()], samples(), "colour")
     answers = {name: each.features.argmax(axis=1) for name, each in zip(variants, found[1:], strict=True)}
     (sha256,), of_answers = write_samples(catalog, found[:1], answers)
-    useful = UsefulTrunk(tensor="relu", accuracy=1.0, ms=0.6)
+    useful = UsefulTrunk(**cut.model_dump(), accuracy=1.0, ms=0.6)
     file = SpecialiseFile(
         format=1,
         classes=len(LABELS),
@@ -78,7 +83,7 @@ def made_specialise(folder: Path, name: str = "colours") -> tuple[CatalogFolder,
         data="made up",
         variant_ms=dict.fromkeys(variants, 2.0),
         answers=of_answers,
-        trunks=(TrunkEntry(tensor="relu", ms=0.5, memory_bytes=TRUNK_BYTES, sha256=sha256),),
+        trunks=(TrunkEntry(**cut.model_dump(), ms=0.5, memory_bytes=TRUNK_BYTES, sha256=sha256),),
         pairs=tuple(PairEntry(n=7, p=p, accuracy=1.0, trunks=(useful,)) for p in (0.95, 0.9)),
     )
     return catalog, write_specialise(catalog, file)

@@ -9,7 +9,8 @@ matching, reading pixels, messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.offload import WireImage
 from cacheinf_ros.offload.planning import Machines, Scheduler, Workload, profile
-from cacheinf_ros.offload.planning.plan_table import solve
+from cacheinf_ros.offload.planning.plan_table import ScheduleTable, solve
 from cacheinf_ros.offload.planning.workload import Numbers
 from cacheinf_ros.sources import open_source
 
@@ -113,37 +114,48 @@ def predicted_places(
         input_pixel_bytes=WireImage(report["wire_image"]).pixel_bytes,
     )
     progress(f"schedules for a server {slower:.3g} times as fast")
-    table = solve(workload, machines, time_limit_s=schedule_s)
+    predictor = _Predictor(workload, machines, solve(workload, machines, time_limit_s=schedule_s))
     reuse = [1 - float(active[0]) for active in activities]
     reads_as = float(np.mean([workload.reuse_at(active) for active in activities]))
+    together = [workload.active_at(ratio) for ratio in reuse]
     places = []
     for name, found in report["bandwidth"].items():
-        mbit_s, systems = found["mbit_s"], found["systems"]
+        systems = found["systems"]
         if any("frames_ms" in figures for figures in systems.values()):
             continue  # the link followed a trace
         progress(f"{name} Mbit/s")
-
-        def mean_of(actives: Sequence[Numbers], mbit_s: float = mbit_s) -> dict[str, float]:
-            scheduler = Scheduler(workload, machines, table)
-            frames = [cached_ms(workload, scheduler, machines, mbit_s, active) for active in actives]
-            return {policy: float(np.mean([took[policy] for took in frames])) for policy in frames[0]}
-
-        without_cache = dense_ms(workload, machines, mbit_s)
         if not systems.keys() & set(PREDICTED):
             raise ConfigError(f"of the policies in this report none is predicted; known are {', '.join(PREDICTED)}")
         predicted, by_map = (
-            {policy: ms for policy, ms in (without_cache | mean_of(actives)).items() if policy in systems}
-            for actives in (activities, [workload.active_at(ratio) for ratio in reuse])
+            {policy: ms for policy, ms in each.items() if policy in systems}
+            for each in predictor.mean_ms(found["mbit_s"], activities, together)
         )
         measured = {policy: float(systems[policy]["latency_ms"]["mean"]) for policy in predicted}
         places.append(
             {
-                "mbit_s": mbit_s, "speed": slower, "reuse": float(np.mean(reuse)), "reads_as": reads_as,
+                "mbit_s": found["mbit_s"], "speed": slower, "reuse": float(np.mean(reuse)), "reads_as": reads_as,
                 "measured": measured,
                 "predicted": predicted, "by_map": by_map, "regret": regret(predicted, measured),
             }
         )  # fmt: skip
     return places
+
+
+@dataclass(frozen=True, slots=True)
+class _Predictor:
+    """Predicts what frames take by each policy, from what is active in them."""
+
+    workload: Workload
+    machines: Machines
+    table: ScheduleTable
+
+    def mean_ms(self, mbit_s: float, *recordings: Sequence[Numbers]) -> Iterator[dict[str, float]]:
+        """Yield for each recording the mean milliseconds by policy; a recording has active shares for each frame."""
+        without_cache = dense_ms(self.workload, self.machines, mbit_s)
+        for actives in recordings:
+            scheduler = Scheduler(self.workload, self.machines, self.table)
+            frames = [cached_ms(self.workload, scheduler, self.machines, mbit_s, active) for active in actives]
+            yield without_cache | {policy: float(np.mean([took[policy] for took in frames])) for policy in frames[0]}
 
 
 def regret(predicted: Mapping[str, float], measured: Mapping[str, float]) -> float:

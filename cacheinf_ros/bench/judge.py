@@ -38,7 +38,10 @@ class Judge:
         return shares(sum((self._score(answer, index) for index, answer in enumerate(answers)), Score()))
 
     def truth(self, answers: Sequence[Any]) -> dict[str, Any] | None:
-        """Return how many of the objects are found; None without known objects in any frame, or without boxes."""
+        """Return how many of the objects are found, and how many boxes are right.
+
+        The result is None without known objects in any frame, or without boxes.
+        """
         told = [(answer, objects) for answer, objects in zip(answers, self.objects, strict=True) if objects is not None]
         if not isinstance(self.task, BoxDecisions) or not any(self.classes.known(objects) for _, objects in told):
             return None

@@ -32,6 +32,7 @@ class Shot:
         cache_map: what of the frame is reusable, where that is known without matching.
         truth: everything that is known about a frame of a built-in scene.
         objects: the objects in the frame, where the source knows them.
+        marked: the classes of which every object in the frame is among these.
     """
 
     image: Image
@@ -39,14 +40,16 @@ class Shot:
     cache_map: CacheMap | None = None
     truth: SceneTruth | None = None
     objects: tuple[TrueObject, ...] | None = None
+    marked: tuple[str, ...] = ()
 
 
 def recorded(source: Source) -> Iterator[Shot]:
     """Yield the frames of a source, with the truth about them where the source knows it."""
+    marked = source.classes() if isinstance(source, KnowsObjects) else ()
     for frame in source:
         truth = source.truth(frame.index) if isinstance(source, (Scene, EncodedScene)) else None
         objects = source.objects(frame.index) if isinstance(source, KnowsObjects) else None
-        yield Shot(image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects)
+        yield Shot(image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects, marked=marked)
 
 
 def varied_images(images: Sequence[Image]) -> Iterator[Image]:

@@ -59,12 +59,12 @@ def run_stream_benchmark(
         SourceError: there are not enough frames.
         ConfigError: the model has no class of the name ``truth_class``.
     """
-    classes = TruthClasses(model.card.labels, plan.truth_class)
     torch.set_num_threads(plan.config.threads)
     taken = list(itertools.islice(shots, plan.warm_up + plan.frames))
     if len(taken) < plan.warm_up + 2:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {plan.warm_up + 2}")
     images, counted = [shot.image for shot in taken], taken[plan.warm_up :]
+    classes = TruthClasses(model.card.labels, plan.truth_class, counted[0].marked)
     ran = Interleaved(model, plan, dense_engines(model, plan.contenders, plan.config.threads, images), images)
     for index, shot in enumerate(taken):
         progress(index, len(taken))

@@ -1,20 +1,20 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Scores answers by the truth about a frame: how many of its objects are found, and how well their boxes fit.
 
-Masks and scenes name the objects that somebody marked or drew, not everything that a model may rightly find, so there
-is no precision.
+Precision and F1 are told only of classes of which every object is known, as in labelled folders and built-in scenes:
+masks name the objects that somebody marked, not everything that a model may rightly find.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cacheinf_ros.engine import Counts
-from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_array, box_iou
+from cacheinf_ros.engine.accuracy import DEFAULT_IOU, Detections, DetectionScore, box_array, box_iou, score_frame
 from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import TrueObject
@@ -28,28 +28,39 @@ class TruthScore(Counts):
         objects: how many objects there are.
         found: how many of the objects a box overlaps by half.
         overlap: sum of each object's intersection over union with the best box; 0 where there is none.
+        detections: what was found of the classes of which every object is known.
     """
 
     objects: int = 0
     found: int = 0
     overlap: float = 0.0
+    detections: DetectionScore = field(default_factory=DetectionScore)
 
     def report(self) -> dict[str, float | int | None]:
-        """Return recall, and the mean overlap of objects with their best box; None where there are no objects."""
-        if not self.objects:
-            return {"objects": 0, "recall": None, "iou": None}
-        recall, iou = self.found / self.objects, self.overlap / self.objects
-        return {"objects": self.objects, "recall": round(recall, 4), "iou": round(iou, 4)}
+        """Return the score for JSON.
+
+        These are recall, and the mean overlap of objects with their best box, None where there are no objects;
+        precision and F1, None where no class is known completely.
+        """
+        objects, known = self.objects, self.detections
+        return {
+            "objects": objects,
+            "recall": round(self.found / objects, 4) if objects else None,
+            "iou": round(self.overlap / objects, 4) if objects else None,
+            "precision": round(known.precision, 4) if known != DetectionScore() else None,
+            "f1": round(known.f1, 4) if known != DetectionScore() else None,
+        }
 
 
 class TruthClasses:
-    """The classes of a model that an object may be found as."""
+    """The classes of a model that an object may be found as, and those of which every object is known."""
 
-    def __init__(self, labels: Sequence[str], named: str = "") -> None:
+    def __init__(self, labels: Sequence[str], named: str = "", marked: Sequence[str] = ()) -> None:
         """Take the model's labels.
 
         Args:
             named: classes, separated by commas, that objects without a label of their own may be found as; empty: any.
+            marked: the labels of which every object is known; others than the model's do not matter.
 
         Raises:
             ConfigError: the model has no such class.
@@ -62,6 +73,7 @@ class TruthClasses:
                 meant = f"; did you mean {similar[0]}?" if similar else f"; it has {', '.join(self._labels) or 'none'}"
                 raise ConfigError(f"truth_class {name!r}: the model has no such class{meant}")
         self._named = frozenset(self._labels.index(name) for name in names)
+        self._marked = [self._labels.index(name) for name in marked if name in self._labels]
 
     def ids(self, label: str) -> frozenset[int]:
         """Return the class ids that an object of this label may be found as; empty: the model does not know it."""
@@ -75,15 +87,26 @@ class TruthClasses:
 
     def score(self, answer: SoftBoxes | None, objects: Sequence[TrueObject]) -> TruthScore:
         """Judge one frame's answer; None: there is none, and no object is found."""
-        known = self.known(objects)
+        known, detections = self.known(objects), self._detections(answer, objects)
         if answer is None or not known:
-            return TruthScore(objects=len(known))
+            return TruthScore(objects=len(known), detections=detections)
         overlaps = box_iou(box_array(known), answer.boxes)
         for row, each in zip(overlaps, known, strict=True):
             wanted = self.ids(each.label)
             right = np.isin(answer.classes, list(wanted)) if wanted else np.ones(len(answer.classes), np.bool_)
             row[~right | (answer.weights < REPORTED_WEIGHT)] = 0.0
         best = overlaps.max(axis=1, initial=0.0)
-        return TruthScore(
-            objects=len(known), found=int(np.count_nonzero(best >= DEFAULT_IOU)), overlap=float(best.sum())
-        )
+        found = int(np.count_nonzero(best >= DEFAULT_IOU))
+        return TruthScore(objects=len(known), found=found, overlap=float(best.sum()), detections=detections)
+
+    def _detections(self, answer: SoftBoxes | None, objects: Sequence[TrueObject]) -> DetectionScore:
+        """Compare boxes and objects of the classes of which every object is known."""
+        if not self._marked:
+            return DetectionScore()
+        marked = [each for each in objects if each.label in self._labels]
+        expected = Detections.of_objects(marked, self._labels).of_classes(self._marked)
+        if answer is None:
+            return DetectionScore(false_negatives=len(expected.boxes))
+        said = answer.weights >= REPORTED_WEIGHT
+        found = Detections(boxes=answer.boxes[said], classes=answer.classes[said], scores=answer.weights[said])
+        return score_frame(found.of_classes(self._marked), expected)

@@ -34,14 +34,14 @@ def small_trunks(model: Model, most_flops: float = 0.75) -> tuple[Model, ...]:
     """Return trunks that end after each convolution: small variants of the model that need no training.
 
     Args:
-        most_flops: largest share of the model's operations that a small trunk has.
+        most_flops: largest share of the model's flops that a small trunk has.
     """
-    graph, whole = model.graph, sum(model.graph.flops(o) for o in model.graph.operators)
+    graph, most = model.graph, most_flops * model.graph.total_flops
     found = []
     for operator in graph.operators:
         if graph.flops(operator) and graph.tensors[operator.output].pixels > 1:
             trunk = trunk_model(model, operator.output)
-            if sum(trunk.graph.flops(o) for o in trunk.graph.operators) <= most_flops * whole:
+            if trunk.graph.total_flops <= most:
                 found.append(trunk)
     return tuple(found)
 

@@ -88,7 +88,7 @@ def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Pa
         table.add_row(escape(head.name), escape(", ".join(head.labels)), f"{head.accuracy:.1%}", str(head.samples))
     console = Console()
     console.print(table)
-    alone = sum(whole.graph.flops(operator) for operator in whole.graph.operators)
+    alone = whole.graph.total_flops
     console.print(
         f"all together: {shared.merged.flops / alone:.2f} times the operations of {whole.name} alone, "
         f"instead of {shared.merged.flops_apart / alone:.2f}; written to {out}\n"

@@ -112,11 +112,11 @@ def _print_specialists(catalog: CatalogFolder, console: Console) -> None:
     for pair in file.pairs:
         best = pair.trunks[0]
         table.add_row(
-            str(pair.n), f"{pair.p:g}", best.tensor, f"{best.ms:.2f}", f"{alone_ms:.2f}", f"{best.accuracy:.3f}",
+            str(pair.n), f"{pair.p:g}", best.name, f"{best.ms:.2f}", f"{alone_ms:.2f}", f"{best.accuracy:.3f}",
             f"{pair.accuracy:.3f}",
         )  # fmt: skip
     console.print(table)
-    trunks = ", ".join(f"{each.tensor} ({each.ms:.2f} ms, {each.memory_bytes / 1e6:.2f} MB)" for each in file.trunks)
+    trunks = ", ".join(f"{each.name} ({each.ms:.2f} ms, {each.memory_bytes / 1e6:.2f} MB)" for each in file.trunks)
     console.print(f"small trunks: {trunks}; {file.samples} pictures of {file.data}", highlight=False, markup=False)
     if file.dropped:
         console.print(f"trunks that no skew would choose: {', '.join(file.dropped)}", highlight=False)

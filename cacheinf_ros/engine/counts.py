@@ -9,7 +9,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The base of dataclasses that hold only numbers: adding two of them adds up each field."""
+    """The base of dataclasses that hold only numbers, or other counts: adding two of them adds up each field."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})

@@ -336,6 +336,11 @@ class Graph:
         """Return the flops of a convolution or linear layer; for others, which take few or unknown ones, 0."""
         return operator.flops_per_pixel * self.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
 
+    @property
+    def total_flops(self) -> int:
+        """The flops of all convolutions and linear layers, for one frame."""
+        return sum(self.flops(operator) for operator in self.operators)
+
 
 def references(arguments: Any) -> tuple[str, ...]:
     """Return the names of the tensors that the arguments of a call refer to, each once, in order."""

@@ -36,7 +36,7 @@ class Merged:
     @property
     def flops(self) -> int:
         """The flops of convolutions and linear layers where models share them."""
-        return sum(self.graph.flops(operator) for operator in self.graph.operators)
+        return self.graph.total_flops
 
 
 def merge_graphs(graphs: Mapping[str, Graph]) -> Merged:

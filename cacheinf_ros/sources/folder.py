@@ -64,7 +64,7 @@ class FolderSource:
         return None if mask is None else masked_objects(read_image(mask))
 
     def classes(self) -> tuple[str, ...]:
-        """Return the labels of which every object is marked; empty: none is. Raises as :meth:`objects` does."""
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.classes`; raises as :meth:`objects` does."""
         return () if self._labels is None else self._labels.classes
 
     @cached_property

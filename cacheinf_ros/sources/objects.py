@@ -35,6 +35,10 @@ class KnowsObjects(Protocol):
         """Return the objects of the frame at ``index``; None where they are unknown."""
         ...
 
+    def classes(self) -> tuple[str, ...]:
+        """Return the classes of which every object is among :meth:`objects`; empty: none is known to be so."""
+        ...
+
 
 def masked_objects(mask: NDArray[Any]) -> tuple[TrueObject, ...]:
     """Return an object for each colour except black in a mask, [height, width] or [height, width, channels]."""

@@ -70,11 +70,24 @@ def test_objects_are_found_as_what_they_are() -> None:
     both = [truly(LEFT, "dog"), truly(RIGHT, "bird")]
     found = classes.score(seen(moved(5.0), RIGHT, class_id=1), both)
     assert found == TruthScore(objects=2, found=1, overlap=pytest.approx(0.6))
-    assert found.report() == {"objects": 2, "recall": 0.5, "iou": 0.3}
+    assert found.report() == {"objects": 2, "recall": 0.5, "iou": 0.3, "precision": None, "f1": None}
     assert classes.score(seen(LEFT, class_id=1, weight=0.4), both).found == 0  # below the threshold
     assert classes.score(None, both) == TruthScore(objects=2)
     assert classes.score(seen(LEFT), [truly(LEFT, "horse")]) == TruthScore()  # the model has no such class
     assert TruthScore().report()["recall"] is None
+
+
+def test_boxes_are_right_or_not_where_every_object_is_known() -> None:
+    """Of cats and horses every object is marked; a dog may be there that nobody marked."""
+    classes = TruthClasses(LABELS, marked=("cat", "horse"))
+    objects = [truly(LEFT, "cat"), truly(RIGHT, "horse")]
+    found = classes.score(seen(LEFT, RIGHT, moved(2.0)), objects)  # a cat, a cat too many, and that cat once more
+    assert found.report() == {"objects": 1, "recall": 1.0, "iou": 1.0, "precision": 0.3333, "f1": 0.5}
+    assert classes.score(seen(RIGHT, class_id=1), objects).report()["f1"] == 0.0
+    assert classes.score(seen(RIGHT, class_id=1), ()) == TruthScore()
+    assert classes.score(seen(RIGHT), ()).report()["precision"] == 0.0
+    assert classes.score(seen(RIGHT, weight=0.4), ()) == TruthScore()  # below the threshold
+    assert (classes.score(None, objects) + classes.score(seen(LEFT), objects)).report()["f1"] == 0.6667
 
 
 def test_masks_are_of_the_classes_that_the_user_names() -> None:
@@ -94,8 +107,9 @@ def test_no_answer_is_no_right_one() -> None:
     assert judge.consensus([None, seen(LEFT), seen(LEFT), seen(LEFT)])["whole"] == pytest.approx(6 / 8)
     judged = judge.judge([seen(LEFT)] * 4, [None, *[seen(LEFT)] * 3], [None, 0, 1, 2])
     assert judged["missed_frames"] == 0 and judged["frames_behind"] == 1.0
-    assert judged["truth"] == {"objects": 1, "recall": 1.0, "iou": 1.0}
-    assert judged["truth_streaming"] == {"objects": 1, "recall": 0.0, "iou": 0.0}
+    rest = {"precision": None, "f1": None}
+    assert judged["truth"] == {"objects": 1, "recall": 1.0, "iou": 1.0, **rest}
+    assert judged["truth_streaming"] == {"objects": 1, "recall": 0.0, "iou": 0.0, **rest}
 
 
 def test_class_maps_have_no_objects() -> None:

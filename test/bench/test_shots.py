@@ -69,4 +69,5 @@ def test_recorded_scenes_bring_their_truth() -> None:
     source = open_source("scene:fixed?size=48x64&frames=3")
     shots = list(recorded(source))
     assert len(shots) == 3 and all(shot.truth is not None and shot.cache_map is None for shot in shots)
+    assert all({each.label for each in shot.objects or ()} <= set(shot.marked) for shot in shots)
     assert np.array_equal(shots[1].image, list(source)[1].image)

@@ -69,5 +69,5 @@ def test_answers_of_a_node_are_those_of_its_frames(tmp_path: Path) -> None:
     if row["results"] == 8:
         assert row["consensus"] == pytest.approx(judge.consensus(skipped))
     assert row["frames_behind"] >= 1.4  # no answer comes before its frame: two behind, then one
-    assert set(row["truth"]) == {"objects", "recall", "iou"} == set(row["truth_streaming"])
+    assert set(row["truth"]) == {"objects", "recall", "iou", "precision", "f1"} == set(row["truth_streaming"])
     assert 0 <= row["streaming"]["whole"] <= 1 and row["missed_frames"] is not None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogs import catalog_command, made_catalog
-from coloured import LABELS, picture
+from coloured import LABELS, made_specialise, picture
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
@@ -116,6 +116,19 @@ def test_a_specialist_answers_while_a_skew_lasts(coloured: tuple[CatalogFolder, 
     assert "a specialist for red, green answers first, from relu; 0.5" in device.lines[0]
     assert "is withdrawn: its classes make up" in device.lines[1]
     assert not any(by_specialist(result) for result in device.look(BLUE)[:1])
+
+
+def test_a_variant_of_the_catalog_is_specialised(tmp_path: Path) -> None:
+    """The small trunk is another variant's, which is loaded for it; before that variant itself there is none."""
+    catalog, _ = made_specialise(tmp_path, trunk_of="8bit")
+    device = Device(catalog)
+    device.models.load("colours", "original")
+    results = device.look(RED, RED, GREEN, until=by_specialist)
+    assert results[-1].variant == "original@specialist"
+    assert "a specialist for red, green answers first, from relu of 8bit; 0.5" in device.lines[0]
+    device.models.load("colours", "8bit")
+    assert device.note("specialising") == "none: 8bit is as fast as any small trunk"
+    assert {result.variant for result in device.look(RED, RED, GREEN)} == {"8bit"}
 
 
 def test_what_is_dropped_leaves_nothing(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +23,12 @@ from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.cascade import class_output
 from cacheinf_ros.catalog.specialists.dominance import Pair
 from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, pareto, useful_pairs
+from cacheinf_ros.catalog.specialists.retarget import load_trunks
 from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,
+    TrunkCut,
     TrunkEntry,
     UsefulTrunk,
     original_name,
@@ -44,6 +46,7 @@ from cacheinf_ros.mode import Mode
 
 SCENES = "scenes"
 """The source that stands for built-in scenes instead of a folder of pictures."""
+_MOST_FLOPS = 0.75  # of a variant, as a share of the original's, to be worth re-targeting
 _LIGHTS = ("bright",)  # in the dark the classifier is hardly ever right, and comparing with it means little
 
 
@@ -106,8 +109,8 @@ def add_specialise(
 ) -> SpecialiseFolder:
     """Make what a catalog's specialists are made from, and write it into the catalog's folder.
 
-    The pictures are run through small trunks and variants, these are timed, and trunks that no skew would choose are
-    dropped.
+    The pictures are run through variants and through small trunks (the original's, and each cheaper variant's up to its
+    last layer), these are timed, and trunks that no skew would choose are dropped.
 
     Args:
         catalog: as it was built.
@@ -124,37 +127,60 @@ def add_specialise(
         if (Place.DEVICE in e.costs and not e.int8) or e.name == whole
     }
     original = variants[whole]
-    trunks = {trunk.name.removeprefix(f"{original.name}@"): trunk for trunk in small_trunks(original)}
+    cuts = (*_original_cuts(original), *_variant_cuts(catalog, variants, original))
+    trunks = load_trunks(cuts, lambda variant: variants[variant or whole])
     say("specialising: pre-forwarding")
     sets, answers = _forwarded(original, trunks, variants, data)
     say("specialising: measuring")
     trunk_ms, variant_ms, memory = _measured(trunks, variants, threads)
     say("specialising: winnowing")
     worth = assess(sets, trunk_ms, variant_ms[whole])
-    pairs = tuple(_pair_entry(pair, worth[pair]) for pair in useful_pairs(worth))
+    pairs = tuple(_pair_entry(pair, worth[pair], cuts) for pair in useful_pairs(worth))
     if not pairs:
         raise CatalogError(
             f"the catalog in {catalog.path} is complete, but has no specialists: no small trunk is both cheaper than "
             f"{original.name} and good enough; label more pictures, or more scenes"
         )
     best = pareto(worth)
-    kept = {tensor: samples for tensor, samples in sets.items() if tensor in best}
-    sums, of_answers = write_samples(catalog, list(kept.values()), answers)
+    kept = [cut for cut in cuts if cut.name in best]
+    sums, of_answers = write_samples(catalog, [sets[cut.name] for cut in kept], answers)
     file = SpecialiseFile(
         format=1,
-        classes=sets[next(iter(kept))].classes,
+        classes=sets[kept[0].name].classes,
         samples=len(answers[whole]),
         data=data.description,
         variant_ms=variant_ms,
         answers=of_answers,
         trunks=tuple(
-            TrunkEntry(tensor=tensor, ms=trunk_ms[tensor], memory_bytes=memory[tensor], sha256=sha256)
-            for tensor, sha256 in zip(kept, sums, strict=True)
+            TrunkEntry(**cut.model_dump(), ms=trunk_ms[cut.name], memory_bytes=memory[cut.name], sha256=sha256)
+            for cut, sha256 in zip(kept, sums, strict=True)
         ),
         pairs=pairs,
-        dropped=tuple(tensor for tensor in trunks if tensor not in kept),
+        dropped=tuple(cut.name for cut in cuts if cut not in kept),
     )
     return write_specialise(catalog, file)
+
+
+def _original_cuts(original: Model) -> Iterator[TrunkCut]:
+    for trunk in small_trunks(original):
+        yield TrunkCut(tensor=trunk.name.removeprefix(f"{original.name}@"))
+
+
+def _variant_cuts(catalog: CatalogFolder, variants: Mapping[str, Model], original: Model) -> Iterator[TrunkCut]:
+    """Yield a cut before the last layer of each architecture that takes less than the original.
+
+    These are the re-targeted variants of MCDNN, section 5.2.1. Of variants that differ in the width of their weights
+    alone, the most accurate is cut.
+    """
+    seen = {catalog.entry(original_name(catalog)).changes}
+    for entry in catalog.file.variants:  # the most accurate first
+        if entry.name not in variants or entry.changes in seen:
+            continue
+        seen.add(entry.changes)
+        graph = variants[entry.name].graph
+        tensor = last_layer(graph).inputs[0]
+        if graph.total_flops <= _MOST_FLOPS * original.graph.total_flops:
+            yield TrunkCut(tensor=tensor, variant=entry.name)
 
 
 def _forwarded(
@@ -186,7 +212,8 @@ def _measured(
     )
 
 
-def _pair_entry(pair: Pair, candidates: tuple[Candidate, ...]) -> PairEntry:
+def _pair_entry(pair: Pair, candidates: tuple[Candidate, ...], cuts: Sequence[TrunkCut]) -> PairEntry:
+    by_name = {cut.name: cut.model_dump() for cut in cuts}
     generic = next(each for each in candidates if not each.is_specialised)
     front = [each for each in candidates if each.is_specialised and not is_dominated(each, candidates)]
     ranked = sorted(front, key=lambda each: each.cost)
@@ -194,7 +221,9 @@ def _pair_entry(pair: Pair, candidates: tuple[Candidate, ...]) -> PairEntry:
         n=pair.n,
         p=pair.p,
         accuracy=round(generic.accuracy, 4),
-        trunks=tuple(UsefulTrunk(tensor=e.name, accuracy=round(e.accuracy, 4), ms=round(e.cost, 4)) for e in ranked),
+        trunks=tuple(
+            UsefulTrunk(**by_name[e.name], accuracy=round(e.accuracy, 4), ms=round(e.cost, 4)) for e in ranked
+        ),
     )
 
 

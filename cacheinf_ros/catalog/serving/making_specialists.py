@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +14,13 @@ from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, load_trunks
 from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules, Specialiser
-from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, original_name, read_specialise
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.catalog.specialists.specialist_folder import (
+    SpecialiseFolder,
+    TrunkCut,
+    original_name,
+    read_specialise,
+)
+from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.pipeline import guarded
@@ -55,17 +60,26 @@ class SpecialistSource:
         """
         return Specialiser(self.folder.file.classes, self.folder.pairs_for(self.variant), rules, seen)
 
-    def trunks(self, network: Model) -> dict[str, Model]:
-        """Load the small trunks, which are cut from the original.
+    def trunks(self, cuts: Iterable[TrunkCut], network: Model) -> dict[str, Model]:
+        """Load small trunks, which are cut from the original and from other variants, by name.
 
         Args:
-            network: the variant's network; if it is the original, nothing needs to be loaded.
+            network: the network of this variant; the other networks are loaded.
 
         Raises:
-            CacheinfError: the original cannot be loaded.
+            CacheinfError: a network cannot be loaded.
         """
-        name = original_name(self.catalog)
-        return load_trunks(self.folder, network if name == self.variant else self.catalog.network(name))
+
+        def loaded(variant: str) -> Model:
+            name = variant or original_name(self.catalog)
+            if name == self.variant:
+                return network
+            try:
+                return self.catalog.network(name)
+            except CacheinfError as error:
+                raise CatalogError(f"{variant or 'the original'} cannot be loaded: {error}") from None
+
+        return load_trunks(cuts, loaded)
 
 
 class SpecialistThread:

@@ -69,9 +69,9 @@ def specialised_cache(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Small:
-    """A small trunk that can run, and the tensor where it ends."""
+    """A small trunk that can run, and its name."""
 
-    tensor: str
+    name: str
     cached: CachedModel
 
 
@@ -178,11 +178,12 @@ class SpecialisedCache(CachedModel):
             self._prepare(order.dominance)
 
     def _prepare(self, dominance: Dominance) -> None:
-        try:
-            if not self._trunks:  # in this thread, as two networks cannot be exported at the same time
-                self._trunks = self._source.trunks(self.runner.engine.model)
+        useful = self._source.folder.trunks_for(dominance.pair, self._source.variant)
+        missing = [entry for entry in useful if entry.name not in self._trunks]
+        try:  # in this thread, as two networks cannot be exported at the same time
+            self._trunks = {**self._trunks, **self._source.trunks(missing, self.runner.engine.model)}
         except CacheinfError as error:
-            self._refuse(dominance, f"the original cannot be loaded: {error}")
+            self._refuse(dominance, str(error))
             return
         work = partial(make_specialist, self._source.folder, dominance, self._source.variant, self._trunks)
         self._making = SpecialistThread(dominance, work)
@@ -198,7 +199,7 @@ class SpecialisedCache(CachedModel):
         self._making, outcome = None, making.outcome
         if isinstance(outcome, Made):
             try:
-                self._prepare_small(outcome.tensor)
+                self._prepare_small(outcome.trunk)
             except CacheinfError as error:
                 outcome = Rejected(why=f"its trunk cannot be loaded: {error}")
         if isinstance(outcome, Rejected):
@@ -209,19 +210,19 @@ class SpecialisedCache(CachedModel):
             expected = outcome.specialist.expected
             names = self._names(making.dominance)
             self._say(
-                f"a specialist for {names} answers first, from {outcome.tensor}; "
+                f"a specialist for {names} answers first, from {outcome.trunk}; "
                 f"{expected.latency_ms:.2f} ms a frame instead of {expected.generic_ms:.2f} are expected"
             )
 
-    def _prepare_small(self, tensor: str) -> None:
+    def _prepare_small(self, trunk: str) -> None:
         """Load a trunk in the thread that runs it: its kernel threads would inherit a low priority."""
-        if self._small is None or self._small.tensor != tensor:
+        if self._small is None or self._small.name != trunk:
             self._drop_small()  # first, as there may be no memory for both
             config = self._parameters.get(EngineConfig)
             runner = Runner(
-                self._trunks[tensor], config, lambda name, text: self._announcer.note(f"specialist {name}", text)
+                self._trunks[trunk], config, lambda name, text: self._announcer.note(f"specialist {name}", text)
             )
-            self._small = _Small(tensor=tensor, cached=CachedModel(runner))
+            self._small = _Small(name=trunk, cached=CachedModel(runner))
 
     def _drop_small(self) -> None:
         if self._small is not None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from cacheinf_ros.catalog.linear import Classes, Linear, LinearFit
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.specialist import Specialist, Trial, Weights, calibrate
-from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, TrunkCut
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet
 from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.graph import Model
@@ -30,19 +30,25 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
-    """A specialist, and the tensor at the end of the trunk whose features it takes."""
+    """A specialist, and the name of the trunk whose features it takes."""
 
     specialist: Specialist
-    tensor: str
+    trunk: str
 
 
-def load_trunks(folder: SpecialiseFolder, original: Model) -> dict[str, Model]:
-    """Cut the small trunks out of a catalog's original, by the tensors where they end.
+def load_trunks(cuts: Iterable[TrunkCut], network: Callable[[str], Model]) -> dict[str, Model]:
+    """Cut small trunks out of the networks of a catalog's variants, by the trunks' names.
+
+    Args:
+        network: loads the network of a variant; "" is the original.
 
     Raises:
-        ModelError: the original has no such tensors.
+        ModelError: a network has no such tensor.
+        CacheinfError: a network cannot be loaded.
     """
-    return {entry.tensor: trunk_model(original, entry.tensor) for entry in folder.file.trunks}
+    cuts = tuple(cuts)
+    networks = {variant: network(variant) for variant in {cut.variant for cut in cuts}}
+    return {cut.name: trunk_model(networks[cut.variant], cut.tensor) for cut in cuts}
 
 
 def make_specialist(
@@ -60,7 +66,7 @@ def make_specialist(
         folder: the folder of the model's training sets.
         dominance: the skew to specialise to.
         variant: the variant that answers the frames that the specialist passes on.
-        trunks: all trunks of the folder, by the tensors where they end: see :func:`load_trunks`.
+        trunks: the trunks of :meth:`SpecialiseFolder.trunks_for` at least, by name: see :func:`load_trunks`.
         cancelled: called every few milliseconds; True stops the work.
 
     Returns:
@@ -71,14 +77,14 @@ def make_specialist(
     """
     refused = []
     for entry in folder.trunks_for(dominance.pair, variant):
-        samples = folder.samples(entry, trunks[entry.tensor], variant)
+        samples = folder.samples(entry, trunks[entry.name], variant)
         generic_ms = folder.file.variant_ms[variant]
         outcome = retarget(samples, dominance, small_ms=entry.ms, generic_ms=generic_ms, cancelled=cancelled)
         if outcome is None:
             return None
         if isinstance(outcome, Specialist):
-            return Made(specialist=outcome, tensor=entry.tensor)
-        refused.append(f"{entry.tensor}: {outcome.why}")
+            return Made(specialist=outcome, trunk=entry.name)
+        refused.append(f"{entry.name}: {outcome.why}")
     return Rejected(why="; ".join(refused))
 
 

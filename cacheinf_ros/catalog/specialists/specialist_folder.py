@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the specialists of a catalog's model are made from, on disk: specialise.yaml and safetensors files beside it.
 
-The files lie in a folder ``specialise`` within the catalog's. Small trunks are parts of the original, so that only the
-tensors where they end are named.
+The files lie in a folder ``specialise`` within the catalog's. Small trunks are parts of the catalog's variants, so that
+only the variants and the tensors where trunks end are named.
 """
 
 from __future__ import annotations
@@ -36,31 +36,44 @@ _Milliseconds = Annotated[FiniteFloat, Field(gt=0)]
 _Tensor = Annotated[str, Field(min_length=1)]
 
 
-class TrunkEntry(Config):
+class TrunkCut(Config):
+    """The network from which a small trunk is cut, and where.
+
+    Attributes:
+        tensor: the network's tensor where the trunk ends.
+        variant: the variant that is cut; "": the original.
+    """
+
+    tensor: _Tensor
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """The trunk's name, such as "relu" of the original's, or "relu of prune-0.5"."""
+        return f"{self.tensor} of {self.variant}" if self.variant else self.tensor
+
+
+class TrunkEntry(TrunkCut):
     """A small trunk, as specialise.yaml states it.
 
     Attributes:
-        tensor: the original's tensor where the trunk ends.
         ms: time of a dense frame.
         memory_bytes: memory of an engine with the trunk, counted as for variants.
         sha256: SHA-256 of the trunk's training set.
     """
 
-    tensor: _Tensor
     ms: _Milliseconds
     memory_bytes: int = Field(ge=0)
     sha256: Sha256
 
 
-class UsefulTrunk(Config):
+class UsefulTrunk(TrunkCut):
     """The value of a trunk for a skew, on held-out samples of classes drawn at random.
 
     Attributes:
-        tensor: the tensor where the trunk ends.
         accuracy, ms: accuracy, and time per frame, of specialist and original together.
     """
 
-    tensor: _Tensor
     accuracy: _Share
     ms: _Milliseconds
 
@@ -97,7 +110,7 @@ class SpecialiseFile(Config):
         answers: SHA-256 of the file with the variants' answers to the samples.
         trunks: the trunks that are kept, being useful for some skew.
         pairs: the skews to look for, the most wanted first.
-        dropped: tensors at the ends of the trunks that no skew would choose.
+        dropped: names of the trunks that no skew would choose.
     """
 
     format: Literal[1]
@@ -112,10 +125,10 @@ class SpecialiseFile(Config):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        tensors = [trunk.tensor for trunk in self.trunks]
-        if len(set(tensors)) != len(tensors):
-            raise ValueError(f"two trunks end at one tensor: {', '.join(tensors)}")
-        unknown = {trunk.tensor for pair in self.pairs for trunk in pair.trunks} - set(tensors)
+        names = [trunk.name for trunk in self.trunks]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two trunks end at one tensor: {', '.join(names)}")
+        unknown = {trunk.name for pair in self.pairs for trunk in pair.trunks} - set(names)
         if unknown:
             raise ValueError(f"pairs name trunks that are not there: {', '.join(sorted(unknown))}")
         if any(pair.n >= self.classes for pair in self.pairs):
@@ -135,17 +148,17 @@ class SpecialiseFolder:
     path: Path
     file: SpecialiseFile
 
-    @property
-    def memory_bytes(self) -> int:
-        """The memory of the largest small trunk; a model uses one at a time."""
-        return max(trunk.memory_bytes for trunk in self.file.trunks)
+    def memory_bytes(self, variant: str) -> int:
+        """Return the memory of the largest small trunk that may run before a variant, which uses one at a time."""
+        useful = (trunk for pair in self.pairs_for(variant) for trunk in self.trunks_for(pair, variant))
+        return max((trunk.memory_bytes for trunk in useful), default=0)
 
     def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
-        """Return the trunks worth trying before a variant, the cheapest first."""
-        trunks = {trunk.tensor: trunk for trunk in self.file.trunks}
-        useful = (trunks[each.tensor] for entry in self.file.pairs if entry.pair == pair for each in entry.trunks)
+        """Return the trunks worth trying before a variant, the cheapest first; its own whole trunk is not."""
+        trunks = {trunk.name: trunk for trunk in self.file.trunks}
+        useful = (trunks[each.name] for entry in self.file.pairs if entry.pair == pair for each in entry.trunks)
         generic_ms = self.file.variant_ms.get(variant, 0.0)
-        return tuple(trunk for trunk in useful if trunk.ms < generic_ms)
+        return tuple(trunk for trunk in useful if trunk.ms < generic_ms and trunk.variant != variant)
 
     def pairs_for(self, variant: str) -> tuple[Pair, ...]:
         """Return the skews to look for while a variant answers, the most wanted first."""
@@ -162,7 +175,7 @@ class SpecialiseFolder:
         Raises:
             CatalogError: a file cannot be read, has changed, or does not fit the others.
         """
-        path = _set_file(self.path, self.file, entry.tensor)
+        path = _set_file(self.path, self.file, entry.name)
         _check(path, entry.sha256)
         found = load_training_set(path, trunk)
         path = self.path / _ANSWERS
@@ -192,10 +205,11 @@ def read_specialise(catalog: CatalogFolder, *, compares: bool = True) -> Special
         return None
     path = folder / _FILE
     file = read_yaml(path, SpecialiseFile, _remedy(folder))
-    unknown = set(file.variant_ms) - {entry.name for entry in catalog.file.variants}
+    named = {*file.variant_ms, *(trunk.variant for trunk in file.trunks if trunk.variant)}
+    unknown = named - {entry.name for entry in catalog.file.variants}
     if unknown:
         raise CatalogError(f"{path} names variants that the catalog has not: {', '.join(unknown)}; {_remedy(folder)}")
-    written = {_set_file(folder, file, trunk.tensor): trunk.sha256 for trunk in file.trunks}
+    written = {_set_file(folder, file, trunk.name): trunk.sha256 for trunk in file.trunks}
     for path, sha256 in {**written, folder / _ANSWERS: file.answers}.items():
         _check(path, sha256 if compares else None)
     return SpecialiseFolder(path=folder, file=file)
@@ -247,7 +261,7 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
 
 
 def original_name(catalog: CatalogFolder) -> str:
-    """Return the name of the unchanged original among the variants, from which small trunks are cut."""
+    """Return the name of the unchanged original among the variants."""
     return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
 
 
@@ -268,15 +282,16 @@ def reserving(catalog: CatalogFolder) -> Catalog:
     variants = []
     for variant in plain.variants:
         costs = dict(variant.costs)
-        if Place.DEVICE in costs and found.pairs_for(variant.name):
+        if Place.DEVICE in costs:
             device = costs[Place.DEVICE]
-            costs[Place.DEVICE] = replace(device, memory_bytes=device.memory_bytes + found.memory_bytes)
+            more = found.memory_bytes(variant.name)
+            costs[Place.DEVICE] = replace(device, memory_bytes=device.memory_bytes + more)
         variants.append(replace(variant, costs=costs))
     return replace(plain, variants=tuple(variants))
 
 
-def _set_file(folder: Path, file: SpecialiseFile, tensor: str) -> Path:
-    return _numbered(folder, [trunk.tensor for trunk in file.trunks].index(tensor))
+def _set_file(folder: Path, file: SpecialiseFile, trunk: str) -> Path:
+    return _numbered(folder, [entry.name for entry in file.trunks].index(trunk))
 
 
 def _numbered(folder: Path, number: int) -> Path:

@@ -171,9 +171,10 @@ def _print(report: Mapping[str, Any]) -> None:
     if nodes:
         console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
-        table = _table("Against the truth", "", "recall", "IoU", "streaming: recall", "IoU")
+        columns = ("recall", "precision", "F1", "IoU")
+        table = _table("Against the truth", "", *columns, f"streaming: {columns[0]}", *columns[1:])
         for name, way in ways.items():
-            table.add_row(name, *(_share(way[key][part]) for key in _TRUTHS for part in ("recall", "iou")))
+            table.add_row(name, *(_share(way[key][part.lower()]) for key in _TRUTHS for part in columns))
         console.print(table)
     console.print(_EXPLAINED)
 

@@ -61,6 +61,10 @@ class EncodedScene:
         """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
         return self.scene.objects(index)
 
+    def classes(self) -> tuple[str, ...]:
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.classes`."""
+        return self.scene.classes()
+
     def _encoded(self) -> list[bytes]:
         encoder = self._encoder()
         packets: list[bytes] = []

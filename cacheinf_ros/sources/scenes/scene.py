@@ -90,6 +90,10 @@ class Scene:
             for each in found
         )
 
+    def classes(self) -> tuple[str, ...]:
+        """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.classes`."""
+        return OBJECT_LABELS
+
     def background(self, index: int) -> NDArray[np.uint8]:
         """Return the frame without objects, brightness change and noise, uint8 [height, width, 3]; read-only."""
         view = self._view(index)

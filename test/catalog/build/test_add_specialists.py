@@ -12,10 +12,10 @@ from coloured import COLOURS, LABELS, one_thread, picture
 from typer.testing import CliRunner
 
 from cacheinf_ros.catalog.build.add_specialists import SCENES, add_specialise, check_specialisable, labelled_data
-from cacheinf_ros.catalog.catalog_folder import read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, load_trunks, make_specialist
-from cacheinf_ros.catalog.specialists.specialist_folder import read_specialise
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, read_specialise
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.errors import CatalogError
@@ -31,10 +31,10 @@ def pictures(folder: Path, per_class: int = 32) -> Path:
     return folder
 
 
-def test_built_with_specialists_by_the_command(tmp_path: Path) -> None:
-    """Folders are sorted by name, but the model's classes are not: black, blue, cyan, green."""
-    out, labelled = tmp_path / "catalog", pictures(tmp_path / "pictures")
-    words = ["--held-out", "scene:fixed?size=48x64", "--held-out-frames", "2", "--techniques", "smaller-dense"]
+def built(folder: Path, techniques: str) -> tuple[CatalogFolder, SpecialiseFolder, str]:
+    """Build a catalog with specialists from 256 labelled pictures; returns it, and what the command printed."""
+    out, labelled = folder / "catalog", pictures(folder / "pictures")
+    words = ["--held-out", "scene:fixed?size=48x64", "--held-out-frames", "2", "--techniques", techniques]
     with one_thread():
         result = CliRunner().invoke(
             catalogs,
@@ -46,12 +46,28 @@ def test_built_with_specialists_by_the_command(tmp_path: Path) -> None:
     assert "specialists before the original" in result.output and f"256 pictures of {labelled}: colour" in result.output
     catalog = read_catalog(out)
     found = read_specialise(catalog)
-    assert found is not None and found.file.classes == 8 and set(found.file.variant_ms) == {"original"}
+    assert found is not None and found.file.classes == 8
+    return catalog, found, result.output
+
+
+def test_built_with_specialists_by_the_command(tmp_path: Path) -> None:
+    """Folders are sorted by name, but the model's classes are not: black, blue, cyan, green."""
+    catalog, found, _ = built(tmp_path, "smaller-dense")
+    assert set(found.file.variant_ms) == {"original"}
     pair = found.pairs_for("original")[0]
     original = catalog.load("original")
     dominance = Dominance(pair=pair, classes=(2, 4), shares=(0.6, 0.4))
-    made = make_specialist(found, dominance, "original", load_trunks(found, original))
+    made = make_specialist(found, dominance, "original", load_trunks(found.file.trunks, lambda _: original))
     assert isinstance(made, Made) and made.specialist.expected.generic_accuracy == 1.0
+
+
+def test_cheaper_variants_are_tried_before_the_original(tmp_path: Path) -> None:
+    """A network with six useful channels of 32 has variants with a quarter of its flops that are as good."""
+    catalog, found, said = built(tmp_path, "fewer-kernels")
+    cheaper = {entry.name for entry in catalog.file.variants} - {"original"}
+    named = {*(trunk.name for trunk in found.file.trunks), *found.file.dropped}
+    assert cheaper and all(any(name.endswith(f" of {variant}") for name in named) for variant in cheaper)
+    assert all(name in said for name in named)
 
 
 def test_nothing_worth_specialising_is_said(tmp_path: Path) -> None:

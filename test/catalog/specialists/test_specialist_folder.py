@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from coloured import LABELS, TRUNK_BYTES, picture
+from coloured import LABELS, TRUNK_BYTES, made_specialise, picture
 from safetensors.numpy import load_file, save_file
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
@@ -37,14 +37,19 @@ DOMINANCE = Dominance(pair=PAIR, classes=(RED, GREEN), shares=(0.6, 0.4))
 @pytest.fixture(scope="module")
 def trunks(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> dict[str, Model]:
     catalog, folder = coloured
-    return load_trunks(folder, catalog.load(original_name(catalog)))
+    return load_trunks(folder.file.trunks, lambda _: catalog.load(original_name(catalog)))
+
+
+@pytest.fixture(scope="module")
+def of_a_variant(tmp_path_factory: pytest.TempPathFactory) -> tuple[CatalogFolder, SpecialiseFolder]:
+    return made_specialise(tmp_path_factory.mktemp("of_a_variant"), trunk_of="8bit")
 
 
 def test_a_specialist_is_made_from_what_was_stored(
     coloured: tuple[CatalogFolder, SpecialiseFolder], trunks: dict[str, Model]
 ) -> None:
     outcome = make_specialist(coloured[1], DOMINANCE, "8bit", trunks)
-    assert isinstance(outcome, Made) and outcome.tensor == "relu"
+    assert isinstance(outcome, Made) and outcome.trunk == "relu"
     assert outcome.specialist.expected.accuracy >= outcome.specialist.expected.generic_accuracy
     shown = [Labelled(image=picture(c, 7), classes={}, held_out=False) for c in range(len(LABELS))]
     (features,) = pre_forward([trunks["relu"]], shown).outputs
@@ -91,6 +96,22 @@ def test_the_answers_are_those_of_the_variant(
             copied.samples(entry, trunks["relu"], variant)
 
 
+def test_a_variant_is_specialised_before_others_and_not_before_itself(
+    of_a_variant: tuple[CatalogFolder, SpecialiseFolder],
+) -> None:
+    catalog, folder = of_a_variant
+    (entry,) = folder.file.trunks
+    assert entry.name == "relu of 8bit"
+    assert folder.trunks_for(PAIR, "original") == (entry,) and folder.trunks_for(PAIR, "8bit") == ()
+    assert folder.pairs_for("8bit") == ()
+    outcome = make_specialist(folder, DOMINANCE, "original", load_trunks([entry], catalog.network))
+    assert isinstance(outcome, Made) and outcome.trunk == entry.name
+    before, after = (
+        {v.name: v.costs[Place.DEVICE].memory_bytes for v in c.variants} for c in (catalog.catalog, reserving(catalog))
+    )
+    assert after == {"original": before["original"] + TRUNK_BYTES, "8bit": before["8bit"]}
+
+
 def test_memory_is_reserved_on_the_device(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
     catalog, _ = coloured
     for before, after in zip(catalog.catalog.variants, reserving(catalog).variants, strict=True):
@@ -109,6 +130,19 @@ def _edit(**values: object) -> Callable[[Path], None]:
     return edit
 
 
+def _of_variant(name: str) -> Callable[[Path], None]:
+    """Return an edit that says that the only trunk was cut from another variant."""
+
+    def edit(folder: Path) -> None:
+        path = folder / "specialise.yaml"
+        content = yaml.safe_load(path.read_text())
+        for trunk in (*content["trunks"], *(trunk for pair in content["pairs"] for trunk in pair["trunks"])):
+            trunk["variant"] = name
+        path.write_text(yaml.safe_dump(content))
+
+    return edit
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -121,6 +155,7 @@ def _edit(**values: object) -> Callable[[Path], None]:
         (_edit(classes=7), "a skew to all of 7 classes is none"),
         (_edit(variant_ms={"other": 1.0}), "names variants that the catalog has not: other"),
         (_edit(trunks=[]), "trunks"),
+        (_of_variant("other"), "names variants that the catalog has not: other"),
         (_edit(variant_ms={"original": float("nan")}), "variant_ms"),
     ],
 )
@@ -147,7 +182,7 @@ def test_what_changes_after_the_catalog_was_read_teaches_no_specialist(
     folder = read_specialise(catalog, compares=False)
     assert folder is not None
     entry = folder.file.trunks[0]
-    trunk = load_trunks(folder, catalog.network(original_name(catalog)))[entry.tensor]
+    trunk = load_trunks([entry], lambda _: catalog.network(original_name(catalog)))[entry.name]
     with pytest.raises(CatalogError, match=f"{name}.safetensors has changed"):
         folder.samples(entry, trunk, next(iter(folder.file.variant_ms)))
 
