@@ -32,11 +32,12 @@ _TRUTHS = ("truth", "truth_streaming")
 _EXPLAINED = (
     "right: agrees with what dense answers to nine neighbouring frames agree on, in all / where that differs from four "
     "frames before; streaming: the same of the newest answer that has arrived at each frame's time; missed: most "
-    "frames in a row without an object that dense answers agree on; truth: share of the objects that are found, and "
-    "overlap with the best box; ms through the nodes: from the camera to the result; f16, bf16, int8: dense in lower "
-    "precision; every N: dense on every Nth frame, else the last answer; frame_skip: the same in the time that bounded "
-    "mode takes; + flow: in between answers follow the picture; J where modelled: of the work that answers wait for, "
-    "without that by which bounded mode judges them afterwards"
+    "frames in a row without an object that dense answers agree on; recall: share of the objects that are found; "
+    "precision: share of the boxes that are right, where every object is known; IoU: overlap with the best box; "
+    "ms through the nodes: from the camera to the result; f16, bf16, int8: dense in lower precision; every N: dense on "
+    "every Nth frame, else the last answer; frame_skip: the same in the time that bounded mode takes; + flow: in "
+    "between answers follow the picture; J where modelled: of the work that answers wait for, without that by which "
+    "bounded mode judges them afterwards"
 )
 
 
@@ -172,9 +173,9 @@ def _print(report: Mapping[str, Any]) -> None:
         console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
         columns = ("recall", "precision", "F1", "IoU")
-        table = _table("Against the truth", "", *columns, f"streaming: {columns[0]}", *columns[1:])
+        table = _table("Against the truth, without delay / streaming", "", *columns)
         for name, way in ways.items():
-            table.add_row(name, *(_share(way[key][part.lower()]) for key in _TRUTHS for part in columns))
+            table.add_row(name, *(" / ".join(_share(way[key][part.lower()]) for key in _TRUTHS) for part in columns))
         console.print(table)
     console.print(_EXPLAINED)
 
