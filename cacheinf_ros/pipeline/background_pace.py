@@ -51,11 +51,6 @@ class BackgroundPace:
         """Take note that a frame has come."""
         self._frame_s = self._clock()
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether the work rests now, or has rested."""
-        return self._has_rested
-
     def begin(self) -> None:
         """Begin a piece of work after a time that does not count as work."""
         self._since = self._clock()
