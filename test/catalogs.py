@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from quantised import scales_of
 
-from cacheinf_ros.catalog.build.techniques import Recipe, pack, unpack
+from cacheinf_ros.catalog.build.techniques import Recipe, pack, perform, unpack
 from cacheinf_ros.catalog.catalog_folder import (
     CatalogFile,
     CatalogFolder,
@@ -36,18 +36,27 @@ ORIGINAL, SMALL, IN_INT8 = Recipe(), Recipe(bits=8), Recipe(bits=8, int8=True)
 
 
 def made_catalog(
-    folder: Path, name: str, costs: Mapping[Place, Cost], reference: str = TINY, *, with_int8: bool = False
+    folder: Path,
+    name: str,
+    costs: Mapping[Place, Cost],
+    reference: str = TINY,
+    *,
+    with_int8: bool = False,
+    recipes: Sequence[Recipe] = (),
 ) -> CatalogFolder:
     """Write a catalog of the original and of a less accurate variant with fewer bits; both cost the same.
 
     Args:
         with_int8: whether there is a third variant, less accurate still, that is computed in int8 and costs nothing.
+        recipes: variants that are made besides, each less accurate than the one before it.
     """
     model = load_model(reference)
     variants = [_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs)]
     if with_int8:
         entry = _variant(folder, model, IN_INT8, 0.7, {Place.DEVICE: Cost()})
         variants.append(entry.changed(int8=True, scales_sha256=write_scales(folder, entry.name, scales_of(model))))
+    for number, recipe in enumerate(recipes):
+        variants.append(_variant(folder, model, recipe, 0.6 - number / 100, costs))
     size = model.input_size
     write_catalog(
         folder,
@@ -70,13 +79,14 @@ def catalog_command(catalogs: Sequence[str], **parameters: Any) -> NodeCommand:
 
 
 def _variant(folder: Path, model: Model, recipe: Recipe, accuracy: float, costs: Mapping[Place, Cost]) -> VariantEntry:
-    packed = pack(model.module.state_dict(), recipe.bits)
-    rounded = copy.deepcopy(model.module)
+    rounded = perform(copy.deepcopy(model.module), recipe.changes, model.input_size)
+    packed = pack(rounded.state_dict(), recipe.bits)
     rounded.load_state_dict(unpack(packed))
     return VariantEntry(
         name=recipe.name,
         accuracy=accuracy,
         bits=recipe.bits,
+        changes=recipe.changes,
         stored_bytes=1,
         graph=graph_hash(model_of(rounded, model.card).graph),
         sha256=write_weights(folder, recipe.name, packed),

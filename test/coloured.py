@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from catalogs import made_catalog
 from networks.colours import CORNERS
 from numpy.typing import NDArray
 
+from cacheinf_ros.catalog.build.techniques import Change, Recipe, Technique
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.specialists.specialist_folder import (
@@ -32,6 +33,8 @@ from cacheinf_ros.catalog.variant import Cost, Place
 COLOURS = str(Path(__file__).parent / "networks" / "colours.yaml")
 LABELS = ("black", "blue", "green", "cyan", "red", "magenta", "yellow", "white")
 TRUNK_BYTES = 5000
+SHALLOW = Recipe(changes=(Change(technique=Technique.FEWER_LAYERS, strength=1, layers=("4",)),))
+"""A variant without the last convolution of the network that names colours, which changes nothing in its answers."""
 _SIZE = (48, 64)
 
 
@@ -60,14 +63,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def made_specialise(folder: Path, name: str = "colours", trunk_of: str = "") -> tuple[CatalogFolder, SpecialiseFolder]:
-    """Write a catalog with two variants, and specialists for seven of eight colours; its times are made up.
+def made_specialise(
+    folder: Path, name: str = "colours", trunk_of: str = "", recipes: Sequence[Recipe] = ()
+) -> tuple[CatalogFolder, SpecialiseFolder]:
+    """Write a catalog with its variants, and specialists for seven of eight colours; its times are made up.
 
     Args:
         trunk_of: the variant from which the only small trunk is cut; "": the original.
+        recipes: variants that are made besides the original and one of 8 bits.
     """
     costs = {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0)}
-    catalog = made_catalog(folder, name, costs, COLOURS)
+    catalog = made_catalog(folder, name, costs, COLOURS, recipes=recipes)
     variants = {entry.name: catalog.load(entry.name) for entry in catalog.file.variants}
     original, cut = variants["original"], TrunkCut(tensor="relu", variant=trunk_of)
     trunk = trunk_model(variants[trunk_of or "original"], cut.tensor)

@@ -43,9 +43,12 @@ class Judge:
         The result is None without known objects in any frame, or without boxes.
         """
         told = [(answer, objects) for answer, objects in zip(answers, self.objects, strict=True) if objects is not None]
-        if not isinstance(self.task, BoxDecisions) or not any(self.classes.known(objects) for _, objects in told):
+        if not isinstance(self.task, BoxDecisions) or not any(self._can_tell(objects) for _, objects in told):
             return None
         return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
+
+    def _can_tell(self, objects: Objects) -> bool:
+        return self.classes.are_marked or bool(self.classes.known(objects))
 
     def missed_frames(self, answers: Sequence[Any]) -> int | None:
         """Return the most consecutive frames in which an object of the consensus is missed; None without boxes."""

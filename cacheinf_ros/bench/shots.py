@@ -32,7 +32,7 @@ class Shot:
         cache_map: what of the frame is reusable, where that is known without matching.
         truth: everything that is known about a frame of a built-in scene.
         objects: the objects in the frame, where the source knows them.
-        marked: the classes of which every object in the frame is among these.
+        marked: the classes all of whose objects in the frame are in ``objects``.
     """
 
     image: Image

@@ -59,6 +59,7 @@ def run_stream_benchmark(
         SourceError: there are not enough frames.
         ConfigError: the model has no class of the name ``truth_class``.
     """
+    TruthClasses(model.card.labels, plan.truth_class)  # a wrong name is an error before frames are read
     torch.set_num_threads(plan.config.threads)
     taken = list(itertools.islice(shots, plan.warm_up + plan.frames))
     if len(taken) < plan.warm_up + 2:

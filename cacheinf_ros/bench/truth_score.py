@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Scores answers by the truth about a frame: how many of its objects are found, and how well their boxes fit.
 
-Precision and F1 are told only of classes of which every object is known, as in labelled folders and built-in scenes:
-masks name the objects that somebody marked, not everything that a model may rightly find.
+Precision and F1 are given only for classes of which every object is known, as in labelled folders and built-in scenes:
+masks name the objects that somebody marked, not everything that a model may rightly find. For them each box is paired
+with one object at most; for recall a box may be that of several.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ class TruthScore(Counts):
         """Return the score for JSON.
 
         These are recall, and the mean overlap of objects with their best box, None where there are no objects;
-        precision and F1, None where no class is known completely.
+        precision, None where no box is of a class that is known completely; F1, None where besides there is no object
+        of such a class.
         """
         objects, known = self.objects, self.detections
+        has_boxes = known.true_positives + known.false_positives > 0
         return {
             "objects": objects,
             "recall": round(self.found / objects, 4) if objects else None,
             "iou": round(self.overlap / objects, 4) if objects else None,
-            "precision": round(known.precision, 4) if known != DetectionScore() else None,
+            "precision": round(known.precision, 4) if has_boxes else None,
             "f1": round(known.f1, 4) if known != DetectionScore() else None,
         }
 
@@ -74,6 +77,11 @@ class TruthClasses:
                 raise ConfigError(f"truth_class {name!r}: the model has no such class{meant}")
         self._named = frozenset(self._labels.index(name) for name in names)
         self._marked = [self._labels.index(name) for name in marked if name in self._labels]
+
+    @property
+    def are_marked(self) -> bool:
+        """Whether every object of some class is known."""
+        return bool(self._marked)
 
     def ids(self, label: str) -> frozenset[int]:
         """Return the class ids that an object of this label may be found as; empty: the model does not know it."""

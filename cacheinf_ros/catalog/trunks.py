@@ -21,6 +21,9 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import DenseGraph, Model
 from cacheinf_ros.graph.trunk import trunk_graph
 
+MOST_FLOPS = 0.75
+"""The largest share of a model's flops that a small trunk has, so that it can be worth its time."""
+
 
 def trunk_model(model: Model, tensor: str = "") -> Model:
     """Return a model's trunk as a model whose output is the feature vector; see :func:`trunk_graph`."""
@@ -30,7 +33,7 @@ def trunk_model(model: Model, tensor: str = "") -> Model:
     return replace(model, module=DenseGraph(graph), graph=graph, card=card)
 
 
-def small_trunks(model: Model, most_flops: float = 0.75) -> tuple[Model, ...]:
+def small_trunks(model: Model, most_flops: float = MOST_FLOPS) -> tuple[Model, ...]:
     """Return trunks that end after each convolution: small variants of the model that need no training.
 
     Args:

@@ -40,7 +40,8 @@ class FrameOptions:
         list[str],
         typer.Option(
             help="Other frames, repeatable, on which accuracy is measured; likewise, or labelled pictures: "
-            "FOLDER/CLASS/picture.png for a classifier, a folder with a file in COCO's format for a detector. Without "
+            "FOLDER/CLASS/picture.png for a classifier, a folder with a file in COCO's format for a detector, "
+            "one with a folder of class maps, labels/NAME.png, for a segmenter. Without "
             "labels the original counts as right."
         ),
     ] = field(default_factory=lambda: [BUILT_IN])

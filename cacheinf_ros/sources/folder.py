@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.coco_labels import CocoLabels, read_coco_labels
 from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.label_maps import has_label_maps, read_label_map
 from cacheinf_ros.sources.objects import TrueObject, masked_objects
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -28,7 +29,7 @@ class FolderSource:
 
     A PNG file beside a JPEG file of the same name ("00007.png", "00007.jpg") is not a frame but the mask of the objects
     in the JPEG, one object for each colour except black, as in DAVIS. A JSON file in COCO's format holds boxes with
-    their classes; it is read when objects are first asked for.
+    their classes; it is read when objects are first asked for. A folder "labels" holds class maps, "labels/00007.png".
 
     Raises:
         SourceError: the folder cannot be read or holds no image.
@@ -62,6 +63,15 @@ class FolderSource:
             return self._labels.objects.get(path.name)
         mask = self._masks.get(path)
         return None if mask is None else masked_objects(read_image(mask))
+
+    def class_map(self, index: int) -> NDArray[np.uint8] | None:
+        """Return the class map that somebody drew for the frame at ``index``; see :func:`read_label_map`."""
+        return read_label_map(self.paths[index])
+
+    @property
+    def has_class_maps(self) -> bool:
+        """Whether class maps were drawn for the folder's pictures."""
+        return has_label_maps(self._path)
 
     def classes(self) -> tuple[str, ...]:
         """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.classes`; raises as :meth:`objects` does."""

@@ -36,7 +36,10 @@ class KnowsObjects(Protocol):
         ...
 
     def classes(self) -> tuple[str, ...]:
-        """Return the classes of which every object is among :meth:`objects`; empty: none is known to be so."""
+        """Return the classes of which every object is among :meth:`objects`; empty: none is known to be so.
+
+        Objects that are hidden for the most part, and crowds that were marked as one, need not be among them.
+        """
         ...
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -87,6 +89,9 @@ def test_boxes_are_right_or_not_where_every_object_is_known() -> None:
     assert classes.score(seen(RIGHT, class_id=1), ()) == TruthScore()
     assert classes.score(seen(RIGHT), ()).report()["precision"] == 0.0
     assert classes.score(seen(RIGHT, weight=0.4), ()) == TruthScore()  # below the threshold
+    assert classes.score(None, objects).report() == {
+        "objects": 1, "recall": 0.0, "iou": 0.0, "precision": None, "f1": 0.0,
+    }  # fmt: skip
     assert (classes.score(None, objects) + classes.score(seen(LEFT), objects)).report()["f1"] == 0.6667
 
 
@@ -110,6 +115,13 @@ def test_no_answer_is_no_right_one() -> None:
     rest = {"precision": None, "f1": None}
     assert judged["truth"] == {"objects": 1, "recall": 1.0, "iou": 1.0, **rest}
     assert judged["truth_streaming"] == {"objects": 1, "recall": 0.0, "iou": 0.0, **rest}
+
+
+def test_false_alarms_count_where_nothing_is_there() -> None:
+    task = BoxDecisions(ModelCard(name="test", factory="test", input_size=(96, 128), decoder=Centers(), labels=LABELS))
+    judge = Judge(task=task, agreed=[seen()] * 2, objects=[(), ()], classes=TruthClasses(LABELS, marked=LABELS))
+    assert judge.truth([seen(), seen(LEFT)]) == {"objects": 0, "recall": None, "iou": None, "precision": 0.0, "f1": 0.0}
+    assert replace(judge, classes=TruthClasses(LABELS)).truth([seen(), seen(LEFT)]) is None
 
 
 def test_class_maps_have_no_objects() -> None:

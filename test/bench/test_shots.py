@@ -1,8 +1,11 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames in which a set share of the pixels changes, and recorded frames."""
 
+import json
 from itertools import islice, pairwise
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.bench.shots import Change, Pattern, changing, recorded
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.sources import open_source
+from cacheinf_ros.sources import OBJECT_LABELS, open_source
 
 
 def test_changes_are_read() -> None:
@@ -69,5 +72,20 @@ def test_recorded_scenes_bring_their_truth() -> None:
     source = open_source("scene:fixed?size=48x64&frames=3")
     shots = list(recorded(source))
     assert len(shots) == 3 and all(shot.truth is not None and shot.cache_map is None for shot in shots)
-    assert all({each.label for each in shot.objects or ()} <= set(shot.marked) for shot in shots)
+    assert all(shot.objects and shot.marked == OBJECT_LABELS for shot in shots)
     assert np.array_equal(shots[1].image, list(source)[1].image)
+
+
+def test_labelled_folders_know_every_object_of_their_classes_and_masks_some(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "0.jpg"), np.zeros((8, 8, 3), np.uint8))
+    mask = np.zeros((8, 8), np.uint8)
+    mask[2:5, 3:7] = 255
+    cv2.imwrite(str(tmp_path / "0.png"), mask)
+    (shot,) = recorded(open_source(str(tmp_path)))
+    assert shot.marked == () and [(each.label, each.x, each.width) for each in shot.objects or ()] == [("", 3, 4)]
+    content = {
+        "images": [{"id": 1, "file_name": "0.jpg"}], "categories": [{"id": 1, "name": "cup"}], "annotations": [],
+    }  # fmt: skip
+    (tmp_path / "labels.json").write_text(json.dumps(content))
+    (shot,) = recorded(open_source(str(tmp_path)))
+    assert shot.marked == ("cup",) and shot.objects == ()

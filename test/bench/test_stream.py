@@ -111,6 +111,7 @@ def test_the_report_is_complete(run: StreamRun) -> None:
     for way in report["ways"].values():
         assert set(way) == {"mean_ms", "streaming", "frames_behind", "missed_frames", "truth", "truth_streaming"}
         assert 0 <= way["streaming"]["whole"] <= 1 and 0 <= way["truth"]["recall"] <= 1
+        assert 0 <= way["truth"]["f1"] <= 1 and way["truth_streaming"]["f1"] is not None
     assert report["ways"]["dense"]["frames_behind"] < report["ways"]["every 3"]["frames_behind"]
 
 

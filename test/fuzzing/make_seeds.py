@@ -245,10 +245,12 @@ def _catalog() -> dict[str, object]:
 
 def _specialise() -> dict[str, object]:
     useful = {"tensor": "relu", "accuracy": 0.9, "ms": 0.6}
+    trunk = {"tensor": "relu", "ms": 0.5, "memory_bytes": 100, "sha256": "0" * 64}
     return {
         "format": 1, "classes": 8, "samples": 20, "data": "built-in", "variant_ms": {"original": 2.0},
-        "answers": "0" * 64, "trunks": [{"tensor": "relu", "ms": 0.5, "memory_bytes": 100, "sha256": "0" * 64}],
-        "pairs": [{"n": 7, "p": 0.95, "accuracy": 0.9, "trunks": [useful]}], "dropped": ["conv"],
+        "answers": "0" * 64, "trunks": [trunk, {**trunk, "variant": "8bit"}],
+        "pairs": [{"n": 7, "p": 0.95, "accuracy": 0.9, "trunks": [useful, {**useful, "variant": "8bit"}]}],
+        "dropped": ["conv"],
     }  # fmt: skip
 
 

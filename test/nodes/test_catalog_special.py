@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogs import catalog_command, made_catalog
-from coloured import LABELS, made_specialise, picture
+from coloured import LABELS, SHALLOW, made_specialise, picture
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
@@ -26,7 +26,7 @@ from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules
-from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, write_specialise
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.harness import NodeGroup
 from cacheinf_ros.matching import MatchingConfig
@@ -120,15 +120,32 @@ def test_a_specialist_answers_while_a_skew_lasts(coloured: tuple[CatalogFolder, 
 
 def test_a_variant_of_the_catalog_is_specialised(tmp_path: Path) -> None:
     """The small trunk is another variant's, which is loaded for it; before that variant itself there is none."""
-    catalog, _ = made_specialise(tmp_path, trunk_of="8bit")
+    catalog, _ = made_specialise(tmp_path, trunk_of=SHALLOW.name, recipes=[SHALLOW])
     device = Device(catalog)
     device.models.load("colours", "original")
     results = device.look(RED, RED, GREEN, until=by_specialist)
     assert results[-1].variant == "original@specialist"
-    assert "a specialist for red, green answers first, from relu of 8bit; 0.5" in device.lines[0]
-    device.models.load("colours", "8bit")
-    assert device.note("specialising") == "none: 8bit is as fast as any small trunk"
-    assert {result.variant for result in device.look(RED, RED, GREEN)} == {"8bit"}
+    assert f"a specialist for red, green answers first, from relu of {SHALLOW.name}; 0.5" in device.lines[0]
+    device.models.load("colours", SHALLOW.name)
+    assert device.note("specialising") == f"none: no small trunk is faster than {SHALLOW.name}"
+    assert {result.variant for result in device.look(RED, RED, GREEN)} == {SHALLOW.name}
+
+
+def test_other_trunks_do_where_a_variant_has_vanished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log says once what is missing, and the original's own trunk answers."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nor is its graph kept on this machine
+    catalog, folder = made_specialise(tmp_path / "colours", recipes=[SHALLOW])
+    own, (pair, _) = folder.file.trunks[0], folder.file.pairs
+    other, useful = own.changed(variant=SHALLOW.name), pair.trunks[0]
+    shutil.copy(folder.path / "trunk-1.safetensors", folder.path / "trunk-2.safetensors")
+    pairs = [pair.changed(trunks=[useful.changed(variant=SHALLOW.name), useful])]
+    write_specialise(catalog, folder.file.changed(trunks=[own, other], pairs=pairs))
+    device = Device(catalog)
+    device.models.load("colours", "original")
+    (catalog.path / f"{SHALLOW.name}.safetensors").unlink()
+    assert by_specialist(device.look(RED, RED, GREEN, until=by_specialist)[-1])
+    assert f"colours: small trunks are missing: {SHALLOW.name} cannot be loaded: " in device.lines[0]
+    assert "a specialist for red, green answers first, from relu; 0.5" in device.lines[1] and len(device.lines) == 2
 
 
 def test_what_is_dropped_leaves_nothing(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:

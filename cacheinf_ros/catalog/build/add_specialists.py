@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
     write_specialise,
 )
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
-from cacheinf_ros.catalog.trunks import small_trunks
+from cacheinf_ros.catalog.trunks import MOST_FLOPS, small_trunks
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.errors import CatalogError, ModelError
@@ -46,7 +47,6 @@ from cacheinf_ros.mode import Mode
 
 SCENES = "scenes"
 """The source that stands for built-in scenes instead of a folder of pictures."""
-_MOST_FLOPS = 0.75  # of a variant, as a share of the original's, to be worth re-targeting
 _LIGHTS = ("bright",)  # in the dark the classifier is hardly ever right, and comparing with it means little
 
 
@@ -109,8 +109,8 @@ def add_specialise(
 ) -> SpecialiseFolder:
     """Make what a catalog's specialists are made from, and write it into the catalog's folder.
 
-    The pictures are run through variants and through small trunks (the original's, and each cheaper variant's up to its
-    last layer), these are timed, and trunks that no skew would choose are dropped.
+    The pictures are run through variants and through small trunks (the original's, and those of :func:`variant_cuts`),
+    these are timed, and trunks that no skew would choose are dropped.
 
     Args:
         catalog: as it was built.
@@ -127,7 +127,7 @@ def add_specialise(
         if (Place.DEVICE in e.costs and not e.int8) or e.name == whole
     }
     original = variants[whole]
-    cuts = (*_original_cuts(original), *_variant_cuts(catalog, variants, original))
+    cuts = (*_original_cuts(original), *variant_cuts(catalog, variants))
     trunks = load_trunks(cuts, lambda variant: variants[variant or whole])
     say("specialising: pre-forwarding")
     sets, answers = _forwarded(original, trunks, variants, data)
@@ -166,21 +166,25 @@ def _original_cuts(original: Model) -> Iterator[TrunkCut]:
         yield TrunkCut(tensor=trunk.name.removeprefix(f"{original.name}@"))
 
 
-def _variant_cuts(catalog: CatalogFolder, variants: Mapping[str, Model], original: Model) -> Iterator[TrunkCut]:
+def variant_cuts(catalog: CatalogFolder, variants: Mapping[str, Model]) -> Iterator[TrunkCut]:
     """Yield a cut before the last layer of each architecture that takes less than the original.
 
     These are the re-targeted variants of MCDNN, section 5.2.1. Of variants that differ in the width of their weights
     alone, the most accurate is cut.
+
+    Args:
+        variants: the networks of those variants that may be cut, and of the original.
     """
+    whole = variants[original_name(catalog)]
     seen = {catalog.entry(original_name(catalog)).changes}
     for entry in catalog.file.variants:  # the most accurate first
         if entry.name not in variants or entry.changes in seen:
             continue
         seen.add(entry.changes)
         graph = variants[entry.name].graph
-        tensor = last_layer(graph).inputs[0]
-        if graph.total_flops <= _MOST_FLOPS * original.graph.total_flops:
-            yield TrunkCut(tensor=tensor, variant=entry.name)
+        if graph.total_flops <= MOST_FLOPS * whole.graph.total_flops:
+            with suppress(ModelError):  # of what has lost its last linear layer nothing can be re-targeted
+                yield TrunkCut(tensor=last_layer(graph).inputs[0], variant=entry.name)
 
 
 def _forwarded(

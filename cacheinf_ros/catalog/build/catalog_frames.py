@@ -19,7 +19,7 @@ from cacheinf_ros.config import expanded
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.decoder_configs import Centers, ClassVector, Detector
+from cacheinf_ros.graph.decoder_configs import Centers, ClassVector, DenseMap, Detector
 from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 
@@ -40,12 +40,14 @@ class Sample:
         truth: the objects in the frame; None: unknown, or the model is no detector.
         marked: the classes of which all objects are in ``truth``; others are not judged. None: all classes.
         class_id: the right one of the model's classes; None: unknown.
+        class_map: the right class of each pixel, uint8 [height, width], 255 where nobody knows it; None: unknown.
     """
 
     image: NDArray[np.uint8]
     truth: Detections | None = None
     marked: tuple[int, ...] | None = None
     class_id: int | None = None
+    class_map: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,8 +71,8 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
     Args:
         training, held_out: sources as :func:`open_source` takes them, folders of labelled pictures
             (FOLDER/CLASS/picture for a classifier, pictures beside a file in COCO's format for a detector, with the
-            classes of the model's card), or :data:`BUILT_IN`; no training source:
-            nothing is fine-tuned.
+            classes of the model's card; pictures beside a folder ``labels`` of class maps for a segmenter), or
+            :data:`BUILT_IN`; no training source: nothing is fine-tuned.
         frames: number of frames to read from all training sources, and from all held-out sources.
 
     Raises:
@@ -133,9 +135,11 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int, *, trained:
 
 
 def _recorded(source: Source, card: ModelCard, reference: str) -> Iterator[Sample]:
-    """Yield a recording's frames; of a folder with labels for a detector those that the labels name."""
+    """Yield a recording's frames; of a folder with labels for a detector or segmenter those that have labels."""
     if isinstance(source, FolderSource) and isinstance(card.decoder, Detector) and source.classes():
         yield from _marked(source, card, reference)
+    elif isinstance(source, FolderSource) and isinstance(card.decoder, DenseMap | None) and source.has_class_maps:
+        yield from _drawn(source, reference)
     else:
         yield from (Sample(image=frame.image) for frame in source)
 
@@ -157,6 +161,26 @@ def _marked(source: FolderSource, card: ModelCard, reference: str) -> Iterator[S
         yield Sample(image=frame.image, truth=Detections.of_objects(objects, card.labels), marked=known)
     if is_empty:
         raise CatalogError(f"{reference}: its labels name none of its pictures; they are compared by file name")
+
+
+def _drawn(source: FolderSource, reference: str) -> Iterator[Sample]:
+    """Yield the frames for which class maps were drawn."""
+    is_empty = True
+    for frame in source:
+        class_map = source.class_map(frame.index)
+        if class_map is None:
+            continue
+        if class_map.shape != frame.image.shape[:2]:
+            sizes = " and ".join(f"{height}x{width}" for height, width in (class_map.shape, frame.image.shape[:2]))
+            raise CatalogError(
+                f"{reference}: {source.paths[frame.index].name} and its class map differ in size: {sizes}"
+            )
+        is_empty = False
+        yield Sample(image=frame.image, class_map=class_map)
+    if is_empty:
+        raise CatalogError(
+            f"{reference}/labels has no class map of any of its pictures; they are named labels/NAME.png"
+        )
 
 
 def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:

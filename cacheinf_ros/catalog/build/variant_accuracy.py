@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cacheinf_ros.catalog.build.catalog_frames import Sample
+from cacheinf_ros.catalog.build.mean_iou import UNJUDGED, class_counts, mean_iou
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
@@ -30,6 +31,8 @@ class Measure(Enum):
     """The F1 of detections, at the card's score threshold and an overlap of 0.5."""
     TOP_1 = "top-1 against the truth"
     """The share of frames whose best class is the right one."""
+    MEAN_IOU = "mean IoU against the truth"
+    """The mean intersection over union of classes, over all pixels whose class is known."""
     AGREEMENT_F1 = "F1 against the original's detections"
     AGREEMENT_PARTS = "F1 against the original's detections, with their masks or key points"
     """The soft F1 of mode bounded, for models that give masks or key points."""
@@ -59,6 +62,7 @@ class Judge:
         self._names = tuple(name for name, _ in model.graph.outputs)
         self._is_detector = isinstance(model.card.decoder, Detector)
         self._parts: BoxDecisions | None = None
+        self._maps: list[NDArray[np.uint8]] = []
         if self._is_detector:
             is_known = all(sample.truth is not None for sample in samples)
             task = BoxDecisions(model.card)
@@ -74,6 +78,12 @@ class Judge:
             ]
             return
         self._check_classes(found[0])
+        self._maps = [sample.class_map for sample in samples if sample.class_map is not None]
+        if self._maps and len(self._maps) == len(samples):
+            self.measure = Measure.MEAN_IOU
+            self._check_maps(found[0])
+            return
+        self._maps = []
         is_known = all(sample.class_id is not None for sample in samples)
         self.measure = Measure.TOP_1 if is_known else Measure.AGREEMENT
         self._classes = [
@@ -104,6 +114,11 @@ class Judge:
                 for answer, marked, boxes in zip(answers, self._marked, self._boxes, strict=True)
             )
             return sum(scores, DetectionScore()).f1
+        if self._maps:
+            classes = found[0][0].shape[1]
+            drawn = zip(found, self._sizes, self._maps, strict=True)
+            counts = [class_counts(self._map(values, size), right, classes) for values, size, right in drawn]
+            return mean_iou(np.sum(counts, axis=0))
         pairs = zip(found, self._classes, strict=True)
         return float(np.mean([float((self._decisions(values) == right).float().mean()) for values, right in pairs]))
 
@@ -113,6 +128,11 @@ class Judge:
     def _read(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> SoftBoxes:
         assert self._parts is not None
         return self._parts.read(self._outputs(values), size)
+
+    def _map(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> NDArray[np.uint8]:
+        class_map = decode(self._outputs(values), self._card, size).class_map
+        assert class_map is not None
+        return class_map
 
     def _outputs(self, values: Sequence[torch.Tensor]) -> dict[str, NDArray[Any]]:
         return {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
@@ -133,4 +153,21 @@ class Judge:
             raise CatalogError(
                 f"variants cannot be compared by class, as the model's output {shapes} has no scores that are known to "
                 "be those of classes: where they are, say so by labels or a decoder in a model card (docs/models.md)"
+            )
+
+    def _check_maps(self, values: Sequence[torch.Tensor]) -> None:
+        """Refuse drawn maps of other classes than the model's, and a model that gives no class map."""
+        shape = tuple(values[0].shape)
+        if len(values) != 1 or len(shape) != 4 or shape[1] > UNJUDGED:
+            raise CatalogError(
+                f"{self._card.name} gives no map of up to {UNJUDGED} classes to compare with those in labels/: its "
+                f"outputs are {', '.join(str(tuple(value.shape)) for value in values)}"
+            )
+        drawn = {int(number) for right in self._maps for number in np.unique(right)} - {UNJUDGED}
+        unknown = sorted(number for number in drawn if number >= shape[1])
+        if unknown:
+            raise CatalogError(
+                f"the class maps in labels/ have {', '.join(map(str, unknown[:20]))}, but the classes of "
+                f"{self._card.name} are 0 to {shape[1] - 1}; number them so, and write {UNJUDGED} where nothing is to "
+                "be judged"
             )

@@ -4,23 +4,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.specialists.dominance import Dominance
+from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, load_trunks
 from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules, Specialiser
-from cacheinf_ros.catalog.specialists.specialist_folder import (
-    SpecialiseFolder,
-    TrunkCut,
-    original_name,
-    read_specialise,
-)
-from cacheinf_ros.errors import CacheinfError, CatalogError
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, original_name, read_specialise
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.pipeline import guarded
@@ -60,26 +55,36 @@ class SpecialistSource:
         """
         return Specialiser(self.folder.file.classes, self.folder.pairs_for(self.variant), rules, seen)
 
-    def trunks(self, cuts: Iterable[TrunkCut], network: Model) -> dict[str, Model]:
-        """Load small trunks, which are cut from the original and from other variants, by name.
+
+class TrunkLoader:
+    """Loads the networks from which the small trunks before a variant are cut, each once; not thread-safe."""
+
+    def __init__(self, source: SpecialistSource, say: Callable[[str], None]) -> None:
+        """Load nothing yet; ``say`` is called once for each network that cannot be loaded, with the reason."""
+        self._source, self._say = source, say
+        self._trunks: dict[str, dict[str, Model]] = {}  # of each network that was asked for, by the trunks' names
+
+    def load(self, pair: Pair, network: Model) -> dict[str, Model]:
+        """Return the trunks that are worth trying for a skew, by name, without those that cannot be loaded.
 
         Args:
-            network: the network of this variant; the other networks are loaded.
-
-        Raises:
-            CacheinfError: a network cannot be loaded.
+            network: the variant's own network; the original's and other variants' are loaded.
         """
+        useful = self._source.folder.trunks_for(pair, self._source.variant)
+        for variant in dict.fromkeys(entry.variant for entry in useful):
+            if variant not in self._trunks:
+                self._trunks[variant] = self._cut(variant, network)
+        return {e.name: self._trunks[e.variant][e.name] for e in useful if e.name in self._trunks[e.variant]}
 
-        def loaded(variant: str) -> Model:
-            name = variant or original_name(self.catalog)
-            if name == self.variant:
-                return network
-            try:
-                return self.catalog.network(name)
-            except CacheinfError as error:
-                raise CatalogError(f"{variant or 'the original'} cannot be loaded: {error}") from None
-
-        return load_trunks(cuts, loaded)
+    def _cut(self, variant: str, network: Model) -> dict[str, Model]:
+        catalog, cuts = self._source.catalog, self._source.folder.file.trunks
+        name = variant or original_name(catalog)
+        try:
+            whole = network if name == self._source.variant else catalog.network(name)
+            return load_trunks([cut for cut in cuts if cut.variant == variant], lambda _: whole)
+        except CacheinfError as error:
+            self._say(f"small trunks are missing: {variant or 'the original'} cannot be loaded: {error}")
+            return {}
 
 
 class SpecialistThread:

@@ -14,7 +14,7 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.catalog.linear import Floats
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
-from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource, SpecialistThread
+from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource, SpecialistThread, TrunkLoader
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade, class_output
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, make_specialist
@@ -60,8 +60,8 @@ def specialised_cache(
         seen: the model's latest results, wherever they were computed, and other robots'.
     """
     if not source.folder.pairs_for(source.variant):
-        why = "is as fast as any small trunk" if network.scales is None else "is computed in int8"
-        announcer.note("specialising", f"none: {source.variant} {why}")
+        slow, in_int8 = f"no small trunk is faster than {source.variant}", f"{source.variant} is computed in int8"
+        announcer.note("specialising", f"none: {slow if network.scales is None else in_int8}")
         return None
     runner = Runner(network, parameters.get(EngineConfig), announcer.note)
     return SpecialisedCache(runner, source, parameters, announcer, rules, seen)
@@ -91,6 +91,7 @@ class SpecialisedCache(CachedModel):
         self._source, self._parameters, self._announcer, self._rules = source, parameters, announcer, rules
         self._seen = seen
         self._output = class_output(runner.engine.model)
+        self._loader = TrunkLoader(source, self._say)
         self._trunks: dict[str, Model] = {}
         self._specialiser = source.new_specialiser(rules, seen)
         self._making: SpecialistThread | None = None
@@ -169,6 +170,7 @@ class SpecialisedCache(CachedModel):
             self._end("specialise is false")
             self._drop_small()
             self._specialiser = self._source.new_specialiser(self._rules, self._seen)
+            self._loader, self._trunks = TrunkLoader(self._source, self._say), {}
         self._tell()
 
     def _obey(self, order: Prepare | Withdraw | None) -> None:
@@ -178,12 +180,10 @@ class SpecialisedCache(CachedModel):
             self._prepare(order.dominance)
 
     def _prepare(self, dominance: Dominance) -> None:
-        useful = self._source.folder.trunks_for(dominance.pair, self._source.variant)
-        missing = [entry for entry in useful if entry.name not in self._trunks]
-        try:  # in this thread, as two networks cannot be exported at the same time
-            self._trunks = {**self._trunks, **self._source.trunks(missing, self.runner.engine.model)}
-        except CacheinfError as error:
-            self._refuse(dominance, str(error))
+        # in this thread, as two networks cannot be exported at the same time
+        self._trunks = self._loader.load(dominance.pair, self.runner.engine.model)
+        if not self._trunks:
+            self._refuse(dominance, "there is no small trunk")
             return
         work = partial(make_specialist, self._source.folder, dominance, self._source.variant, self._trunks)
         self._making = SpecialistThread(dominance, work)

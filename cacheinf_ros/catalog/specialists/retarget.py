@@ -37,7 +37,7 @@ class Made:
 
 
 def load_trunks(cuts: Iterable[TrunkCut], network: Callable[[str], Model]) -> dict[str, Model]:
-    """Cut small trunks out of the networks of a catalog's variants, by the trunks' names.
+    """Return small trunks by name, cut out of the networks of a catalog's variants.
 
     Args:
         network: loads the network of a variant; "" is the original.
@@ -66,7 +66,7 @@ def make_specialist(
         folder: the folder of the model's training sets.
         dominance: the skew to specialise to.
         variant: the variant that answers the frames that the specialist passes on.
-        trunks: the trunks of :meth:`SpecialiseFolder.trunks_for` at least, by name: see :func:`load_trunks`.
+        trunks: trunks by name, see :func:`load_trunks`; others are not tried.
         cancelled: called every few milliseconds; True stops the work.
 
     Returns:
@@ -77,6 +77,8 @@ def make_specialist(
     """
     refused = []
     for entry in folder.trunks_for(dominance.pair, variant):
+        if entry.name not in trunks:
+            continue
         samples = folder.samples(entry, trunks[entry.name], variant)
         generic_ms = folder.file.variant_ms[variant]
         outcome = retarget(samples, dominance, small_ms=entry.ms, generic_ms=generic_ms, cancelled=cancelled)

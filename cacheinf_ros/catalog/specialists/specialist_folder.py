@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.build.techniques import Recipe
+from cacheinf_ros.catalog.build.techniques import Change, Recipe
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.dominance import Pair
@@ -127,7 +127,7 @@ class SpecialiseFile(Config):
     def _consistent(self) -> Self:
         names = [trunk.name for trunk in self.trunks]
         if len(set(names)) != len(names):
-            raise ValueError(f"two trunks end at one tensor: {', '.join(names)}")
+            raise ValueError(f"two trunks have one name: {', '.join(names)}")
         unknown = {trunk.name for pair in self.pairs for trunk in pair.trunks} - set(names)
         if unknown:
             raise ValueError(f"pairs name trunks that are not there: {', '.join(sorted(unknown))}")
@@ -143,10 +143,12 @@ class SpecialiseFolder:
     Attributes:
         path: the folder with specialise.yaml.
         file: the content of specialise.yaml.
+        changes: by what changes of the original each variant's architecture is made.
     """
 
     path: Path
     file: SpecialiseFile
+    changes: Mapping[str, tuple[Change, ...]]
 
     def memory_bytes(self, variant: str) -> int:
         """Return the memory of the largest small trunk that may run before a variant, which uses one at a time."""
@@ -154,11 +156,18 @@ class SpecialiseFolder:
         return max((trunk.memory_bytes for trunk in useful), default=0)
 
     def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
-        """Return the trunks worth trying before a variant, the cheapest first; its own whole trunk is not."""
+        """Return the trunks worth trying before a variant, the cheapest first.
+
+        Variants of its own architecture, which are as slow as itself, are left out.
+        """
         trunks = {trunk.name: trunk for trunk in self.file.trunks}
         useful = (trunks[each.name] for entry in self.file.pairs if entry.pair == pair for each in entry.trunks)
         generic_ms = self.file.variant_ms.get(variant, 0.0)
-        return tuple(trunk for trunk in useful if trunk.ms < generic_ms and trunk.variant != variant)
+        return tuple(trunk for trunk in useful if trunk.ms < generic_ms and not self._is_of(trunk, variant))
+
+    def _is_of(self, trunk: TrunkEntry, variant: str) -> bool:
+        """Tell whether a trunk is a whole re-targeted variant of the same architecture as this variant."""
+        return bool(trunk.variant) and self.changes[trunk.variant] == self.changes.get(variant)
 
     def pairs_for(self, variant: str) -> tuple[Pair, ...]:
         """Return the skews to look for while a variant answers, the most wanted first."""
@@ -212,7 +221,8 @@ def read_specialise(catalog: CatalogFolder, *, compares: bool = True) -> Special
     written = {_set_file(folder, file, trunk.name): trunk.sha256 for trunk in file.trunks}
     for path, sha256 in {**written, folder / _ANSWERS: file.answers}.items():
         _check(path, sha256 if compares else None)
-    return SpecialiseFolder(path=folder, file=file)
+    changes = {entry.name: entry.changes for entry in catalog.file.variants}
+    return SpecialiseFolder(path=folder, file=file, changes=changes)
 
 
 def write_samples(

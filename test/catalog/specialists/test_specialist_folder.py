@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from coloured import LABELS, TRUNK_BYTES, made_specialise, picture
+from coloured import LABELS, SHALLOW, TRUNK_BYTES, made_specialise, picture
 from safetensors.numpy import load_file, save_file
 
+from cacheinf_ros.catalog.build.add_specialists import variant_cuts
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
@@ -31,6 +32,7 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
 RED, GREEN, PAIR = LABELS.index("red"), LABELS.index("green"), Pair(n=7, p=0.95)
+SHALLOW_IN_8_BITS = replace(SHALLOW, bits=8)
 DOMINANCE = Dominance(pair=PAIR, classes=(RED, GREEN), shares=(0.6, 0.4))
 
 
@@ -42,7 +44,8 @@ def trunks(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> dict[str, Model]
 
 @pytest.fixture(scope="module")
 def of_a_variant(tmp_path_factory: pytest.TempPathFactory) -> tuple[CatalogFolder, SpecialiseFolder]:
-    return made_specialise(tmp_path_factory.mktemp("of_a_variant"), trunk_of="8bit")
+    folder = tmp_path_factory.mktemp("of_a_variant")
+    return made_specialise(folder, trunk_of=SHALLOW.name, recipes=(SHALLOW, SHALLOW_IN_8_BITS))
 
 
 def test_a_specialist_is_made_from_what_was_stored(
@@ -96,20 +99,37 @@ def test_the_answers_are_those_of_the_variant(
             copied.samples(entry, trunks["relu"], variant)
 
 
-def test_a_variant_is_specialised_before_others_and_not_before_itself(
+def test_a_variant_is_specialised_before_others_and_not_before_its_like(
     of_a_variant: tuple[CatalogFolder, SpecialiseFolder],
 ) -> None:
+    """The variant of 8 bits of the same architecture is no faster."""
     catalog, folder = of_a_variant
     (entry,) = folder.file.trunks
-    assert entry.name == "relu of 8bit"
-    assert folder.trunks_for(PAIR, "original") == (entry,) and folder.trunks_for(PAIR, "8bit") == ()
-    assert folder.pairs_for("8bit") == ()
+    assert entry.name == f"relu of {SHALLOW.name}"
+    for variant in ("original", "8bit"):
+        assert folder.trunks_for(PAIR, variant) == (entry,) and PAIR in folder.pairs_for(variant)
+    for recipe in (SHALLOW, SHALLOW_IN_8_BITS):
+        assert folder.trunks_for(PAIR, recipe.name) == () == folder.pairs_for(recipe.name)
     outcome = make_specialist(folder, DOMINANCE, "original", load_trunks([entry], catalog.network))
     assert isinstance(outcome, Made) and outcome.trunk == entry.name
-    before, after = (
-        {v.name: v.costs[Place.DEVICE].memory_bytes for v in c.variants} for c in (catalog.catalog, reserving(catalog))
-    )
-    assert after == {"original": before["original"] + TRUNK_BYTES, "8bit": before["8bit"]}
+    plain = {variant.name: variant.costs[Place.DEVICE].memory_bytes for variant in catalog.catalog.variants}
+    for variant in reserving(catalog).variants:
+        more = TRUNK_BYTES if variant.name in ("original", "8bit") else 0
+        assert variant.costs[Place.DEVICE].memory_bytes == plain[variant.name] + more
+
+
+def test_of_each_cheaper_architecture_the_most_accurate_variant_is_cut(
+    of_a_variant: tuple[CatalogFolder, SpecialiseFolder],
+) -> None:
+    catalog, _ = of_a_variant
+    variants = {entry.name: catalog.load(entry.name) for entry in catalog.file.variants}
+    (cut,) = variant_cuts(catalog, variants)
+    assert cut.variant == SHALLOW.name
+    assert variants[cut.variant].graph.operators[-1].inputs == (cut.tensor,)
+    variants.pop(SHALLOW.name)
+    assert [cut.variant for cut in variant_cuts(catalog, variants)] == [SHALLOW_IN_8_BITS.name]
+    variants["original"] = variants[SHALLOW_IN_8_BITS.name]  # nothing is cheaper than this
+    assert not list(variant_cuts(catalog, variants))
 
 
 def test_memory_is_reserved_on_the_device(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Class maps that somebody drew for a folder's pictures: one PNG file of class numbers each, in a folder "labels"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import SourceError
+
+_FOLDER = "labels"
+_NUMBERS = ("1", "L", "P")  # Pillow's names of bits, of grey values, and of colours by number
+
+
+def has_label_maps(folder: Path) -> bool:
+    """Tell whether class maps were drawn for the pictures of a folder."""
+    return (folder / _FOLDER).is_dir()
+
+
+def read_label_map(picture: Path) -> NDArray[np.uint8] | None:
+    """Read the class map of a picture: labels/NAME.png beside it, grey or with a palette whose numbers count.
+
+    Returns:
+        the number of each pixel's class, uint8 [height, width], as it was drawn; None: there is no map.
+
+    Raises:
+        SourceError: the file is no PNG file of class numbers.
+    """
+    from PIL import Image  # here: few folders have maps
+
+    path = picture.parent / _FOLDER / f"{picture.stem}.png"
+    if not path.is_file():
+        return None
+    try:
+        with Image.open(path, formats=["PNG"]) as found:
+            if found.mode not in _NUMBERS:
+                raise SourceError(
+                    f"{path} is no map of class numbers, one byte a pixel, but of kind {found.mode}; "
+                    "export masks as class indices"
+                )
+            return np.array(found, np.uint8)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise SourceError(f"{path} cannot be read: {error}; export it anew, or remove it") from None

@@ -1,0 +1,74 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Class maps beside pictures are read as they were drawn, or refused with the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources import FolderSource
+from cacheinf_ros.sources.label_maps import read_label_map
+
+MAPS = arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)))
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pictures") / "7.jpg"
+    (path.parent / "labels").mkdir()
+    cv2.imwrite(str(path), np.zeros((8, 8, 3), np.uint8))
+    return path
+
+
+@given(drawn=MAPS, has_palette=st.booleans())
+def test_numbers_are_read_whatever_colours_they_are_shown_in(
+    picture: Path, drawn: np.ndarray, has_palette: bool
+) -> None:
+    image = Image.fromarray(drawn)
+    if has_palette:
+        image.putpalette([255 - value // 3 for value in range(768)])
+    image.save(picture.parent / "labels" / "7.png")
+    found = read_label_map(picture)
+    assert found is not None and found.dtype == np.uint8 and np.array_equal(found, drawn)
+
+
+def test_bits_are_numbers(picture: Path) -> None:
+    drawn = np.eye(5, dtype=np.uint8)
+    Image.fromarray(drawn * 255).convert("1").save(picture.parent / "labels" / "7.png")
+    assert np.array_equal(read_label_map(picture), drawn)
+
+
+def test_a_folder_knows_its_maps(tmp_path: Path) -> None:
+    for name in ("a.png", "b.jpg"):
+        cv2.imwrite(str(tmp_path / name), np.zeros((8, 8, 3), np.uint8))
+    assert not FolderSource(tmp_path).has_class_maps
+    (tmp_path / "labels").mkdir()
+    cv2.imwrite(str(tmp_path / "labels" / "b.png"), np.full((8, 8), 3, np.uint8))
+    source = FolderSource(tmp_path)
+    assert source.has_class_maps and len(list(source)) == 2
+    assert source.class_map(0) is None and np.array_equal(source.class_map(1), np.full((8, 8), 3))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1], "of kind RGB; export masks as class indices"),
+        (cv2.imencode(".png", np.zeros((8, 8), np.uint16))[1], "no map of class numbers"),
+        (cv2.imencode(".jpg", np.zeros((8, 8), np.uint8))[1], "cannot be read"),
+        (cv2.imencode(".png", np.zeros((88, 88), np.uint8))[1][:60], "cannot be read"),
+        (np.zeros(0, np.uint8), "cannot be read"),
+    ],
+)
+def test_what_is_no_map_is_refused(content: np.ndarray, message: str, tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.png").write_bytes(content.tobytes())
+    with pytest.raises(SourceError, match=rf"labels/a\.png .*{message}"):
+        read_label_map(tmp_path / "a.jpg")
