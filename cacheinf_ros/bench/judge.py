@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cacheinf_ros.bench.loss import shares
 from cacheinf_ros.bench.missed import longest_miss
 from cacheinf_ros.bench.streaming import frames_behind
 from cacheinf_ros.bench.truth_score import TruthClasses, TruthScore
-from cacheinf_ros.engine.decisions import BoxDecisions, Score, Task, score_at
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, Score, Task, score_at
+from cacheinf_ros.engine.mean_iou import UNJUDGED, Drawn, count_pixels, mean_iou
 from cacheinf_ros.sources import TrueObject
 
 Objects = tuple[TrueObject, ...]
@@ -26,26 +29,40 @@ class Judge:
         agreed: the consensus for each frame.
         objects: the objects that are truly in each frame; None where that is not known.
         classes: the classes that objects may be found as.
+        maps: the drawn class map for each frame, as large as decisions are, see :mod:`.drawn_maps`; None where nobody
+            has drawn it; empty: for no frame.
     """
 
     task: Task[Any]
     agreed: Sequence[Any]
     objects: Sequence[Objects | None]
     classes: TruthClasses
+    maps: Sequence[Drawn | None] = ()
 
     def consensus(self, answers: Sequence[Any]) -> dict[str, float | None]:
         """Return the share of right decisions, with one answer per frame; None, no answer, has none right."""
         return shares(sum((self._score(answer, index) for index, answer in enumerate(answers)), Score()))
 
     def truth(self, answers: Sequence[Any]) -> dict[str, Any] | None:
-        """Return how many of the objects are found, and how many boxes are right.
+        """Return how many of the objects are found, and how many boxes are right; of class maps the mean IoU.
 
-        The result is None without known objects in any frame, or without boxes.
+        The result is None without known objects or drawn maps in any frame.
         """
+        if isinstance(self.task, ClassMaps):
+            return self._truth_of_maps(answers)
         told = [(answer, objects) for answer, objects in zip(answers, self.objects, strict=True) if objects is not None]
         if not isinstance(self.task, BoxDecisions) or not any(self._can_tell(objects) for _, objects in told):
             return None
         return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
+
+    def _truth_of_maps(self, answers: Sequence[Any]) -> dict[str, Any] | None:
+        told = [(answer, right) for answer, right in zip(answers, self.maps, strict=False) if right is not None]
+        if not told:
+            return None
+        seen = [each for answer, right in told for each in (answer, right[right != UNJUDGED]) if each is not None]
+        classes = 1 + max(int(each.max(initial=0)) for each in seen)
+        counts = [count_pixels(answer, right, classes) for answer, right in told]
+        return {"mean_iou": round(mean_iou(np.sum(counts, axis=0)), 4)}
 
     def _can_tell(self, objects: Objects) -> bool:
         return self.classes.are_marked or bool(self.classes.known(objects))

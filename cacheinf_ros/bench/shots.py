@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.sources import EncodedScene, KnowsObjects, Scene, SceneTruth, Source, TrueObject
+from cacheinf_ros.sources import EncodedScene, FolderSource, KnowsObjects, Scene, SceneTruth, Source, TrueObject
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
@@ -32,6 +32,7 @@ class Shot:
         cache_map: what of the frame is reusable, where that is known without matching.
         truth: everything that is known about a frame of a built-in scene.
         objects: the objects in the frame, where the source knows them.
+        class_map: the class of each pixel, uint8 [height, width], 255 where unknown; None: nobody has drawn it.
         marked: the classes all of whose objects in the frame are in ``objects``.
     """
 
@@ -41,15 +42,20 @@ class Shot:
     truth: SceneTruth | None = None
     objects: tuple[TrueObject, ...] | None = None
     marked: tuple[str, ...] = ()
+    class_map: NDArray[np.uint8] | None = None
 
 
 def recorded(source: Source) -> Iterator[Shot]:
     """Yield the frames of a source, with the truth about them where the source knows it."""
     marked = source.classes() if isinstance(source, KnowsObjects) else ()
+    drawn = source if isinstance(source, FolderSource) and source.has_class_maps else None
     for frame in source:
         truth = source.truth(frame.index) if isinstance(source, (Scene, EncodedScene)) else None
         objects = source.objects(frame.index) if isinstance(source, KnowsObjects) else None
-        yield Shot(image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects, marked=marked)
+        yield Shot(
+            image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects, marked=marked,
+            class_map=drawn.class_map(frame) if drawn else None,
+        )  # fmt: skip
 
 
 def varied_images(images: Sequence[Image]) -> Iterator[Image]:

@@ -23,6 +23,7 @@ import torch
 
 from cacheinf_ros.bench.camera_rate import judge_at_rate
 from cacheinf_ros.bench.contenders import dense_engines
+from cacheinf_ros.bench.drawn_maps import drawn_maps
 from cacheinf_ros.bench.interleaving import Interleaved
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.shots import Shot
@@ -74,7 +75,10 @@ def run_stream_benchmark(
         ran.run(shot, turn=index, counts=index >= plan.warm_up)
     ran.forget_kept()
     figures = stream_figures(ran, plan, images[plan.warm_up :])
-    judge = Judge(task=ran.task, agreed=ran.losses.agreed, objects=[shot.objects for shot in counted], classes=classes)
+    judge = Judge(
+        task=ran.task, agreed=ran.losses.agreed, objects=[shot.objects for shot in counted], classes=classes,
+        maps=drawn_maps(counted, ran.task, model),
+    )  # fmt: skip
     report = {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),

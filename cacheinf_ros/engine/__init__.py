@@ -41,4 +41,4 @@ __all__ = [
 # Subpackages with a public interface of their own.
 __all__ += ["cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
 # Modules that judge, move or replace an engine's outputs; running an engine does not need them.
-__all__ += ["accuracy", "dense_backends", "following", "int8_content", "onnx_content"]
+__all__ += ["accuracy", "dense_backends", "following", "int8_content", "mean_iou", "onnx_content"]

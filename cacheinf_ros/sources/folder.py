@@ -64,9 +64,18 @@ class FolderSource:
         mask = self._masks.get(path)
         return None if mask is None else masked_objects(read_image(mask))
 
-    def class_map(self, index: int) -> NDArray[np.uint8] | None:
-        """Return the class map that somebody drew for the frame at ``index``; see :func:`read_label_map`."""
-        return read_label_map(self.paths[index])
+    def class_map(self, frame: Frame) -> NDArray[np.uint8] | None:
+        """Return the class map that somebody drew for a frame of this source, see :func:`read_label_map`.
+
+        Raises:
+            SourceError: the map cannot be read, or is not of the frame's size.
+        """
+        path = self.paths[frame.index]
+        class_map = read_label_map(path)
+        if class_map is not None and class_map.shape != frame.image.shape[:2]:
+            sizes = " and ".join(f"{height}x{width}" for height, width in (class_map.shape, frame.image.shape[:2]))
+            raise SourceError(f"{path} and its class map in labels/ differ in size: {sizes}")
+        return class_map
 
     @property
     def has_class_maps(self) -> bool:

@@ -15,8 +15,8 @@ _NUMBERS = ("1", "L", "P")  # Pillow's names of bits, of grey values, and of col
 
 
 def has_label_maps(folder: Path) -> bool:
-    """Tell whether class maps were drawn for the pictures of a folder."""
-    return (folder / _FOLDER).is_dir()
+    """Tell whether there is a class map for any of a folder's pictures; other labels are called so, too."""
+    return any((folder / _FOLDER).glob("*.png"))
 
 
 def read_label_map(picture: Path) -> NDArray[np.uint8] | None:

@@ -129,3 +129,15 @@ def test_class_maps_have_no_objects() -> None:
     judge = Judge(task=ClassMaps("scores", (2, 2)), agreed=maps, objects=[(), ()], classes=TruthClasses(LABELS))
     judged = judge.judge(maps, [None, maps[0]], [None, 0])
     assert (judged["missed_frames"], judged["truth"], judged["streaming"]["whole"]) == (None, None, 0.5)
+
+
+def test_class_maps_are_compared_with_drawn_ones() -> None:
+    """Both classes share one of two pixels without delay; streaming, no answer has come to the drawn frame."""
+    maps = [np.array([[0, 1], [0, 1]], np.uint8)] * 2
+    drawn = np.array([[0, 1], [1, 255]], np.uint8)
+    judge = Judge(
+        task=ClassMaps("scores", (2, 2)), agreed=maps, objects=[None, None], classes=TruthClasses(LABELS),
+        maps=[drawn, None],
+    )  # fmt: skip
+    judged = judge.judge(maps, [None, maps[0]], [None, 0])
+    assert (judged["truth"], judged["truth_streaming"]) == ({"mean_iou": 0.5}, {"mean_iou": 0.0})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -49,12 +50,16 @@ def test_bits_are_numbers(picture: Path) -> None:
 def test_a_folder_knows_its_maps(tmp_path: Path) -> None:
     for name in ("a.png", "b.jpg"):
         cv2.imwrite(str(tmp_path / name), np.zeros((8, 8, 3), np.uint8))
-    assert not FolderSource(tmp_path).has_class_maps
     (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.txt").write_text("0 0.5 0.5 1 1")  # boxes, as ultralytics has them
+    assert not FolderSource(tmp_path).has_class_maps
     cv2.imwrite(str(tmp_path / "labels" / "b.png"), np.full((8, 8), 3, np.uint8))
     source = FolderSource(tmp_path)
-    assert source.has_class_maps and len(list(source)) == 2
-    assert source.class_map(0) is None and np.array_equal(source.class_map(1), np.full((8, 8), 3))
+    first, second = source
+    assert source.has_class_maps and source.class_map(first) is None
+    assert np.array_equal(source.class_map(second), np.full((8, 8), 3))
+    with pytest.raises(SourceError, match=r"b\.jpg and its class map in labels/ differ in size: 8x8 and 4x8"):
+        source.class_map(replace(second, image=second.image[:4]))
 
 
 @pytest.mark.parametrize(

@@ -167,16 +167,10 @@ def _drawn(source: FolderSource, reference: str) -> Iterator[Sample]:
     """Yield the frames for which class maps were drawn."""
     is_empty = True
     for frame in source:
-        class_map = source.class_map(frame.index)
-        if class_map is None:
-            continue
-        if class_map.shape != frame.image.shape[:2]:
-            sizes = " and ".join(f"{height}x{width}" for height, width in (class_map.shape, frame.image.shape[:2]))
-            raise CatalogError(
-                f"{reference}: {source.paths[frame.index].name} and its class map differ in size: {sizes}"
-            )
-        is_empty = False
-        yield Sample(image=frame.image, class_map=class_map)
+        class_map = source.class_map(frame)
+        if class_map is not None:
+            is_empty = False
+            yield Sample(image=frame.image, class_map=class_map)
     if is_empty:
         raise CatalogError(
             f"{reference}/labels has no class map of any of its pictures; they are named labels/NAME.png"

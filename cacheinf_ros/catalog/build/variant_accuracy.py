@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from cacheinf_ros.catalog.build.catalog_frames import Sample
-from cacheinf_ros.catalog.build.mean_iou import UNJUDGED, class_counts, mean_iou
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decisions import BoxDecisions, Score, SoftBoxes, judged_as
+from cacheinf_ros.engine.mean_iou import UNJUDGED, check_drawn, count_pixels, mean_iou
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Detector
@@ -117,7 +118,7 @@ class Judge:
         if self._maps:
             classes = found[0][0].shape[1]
             drawn = zip(found, self._sizes, self._maps, strict=True)
-            counts = [class_counts(self._map(values, size), right, classes) for values, size, right in drawn]
+            counts = [count_pixels(self._map(values, right, size), right, classes) for values, size, right in drawn]
             return mean_iou(np.sum(counts, axis=0))
         pairs = zip(found, self._classes, strict=True)
         return float(np.mean([float((self._decisions(values) == right).float().mean()) for values, right in pairs]))
@@ -129,10 +130,13 @@ class Judge:
         assert self._parts is not None
         return self._parts.read(self._outputs(values), size)
 
-    def _map(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> NDArray[np.uint8]:
+    def _map(
+        self, values: Sequence[torch.Tensor], right: NDArray[np.uint8], size: tuple[int, int]
+    ) -> NDArray[np.uint8]:
+        """Return the frame's class map, enlarged to the size of the drawn one."""
         class_map = decode(self._outputs(values), self._card, size).class_map
         assert class_map is not None
-        return class_map
+        return np.asarray(cv2.resize(class_map, right.shape[::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
 
     def _outputs(self, values: Sequence[torch.Tensor]) -> dict[str, NDArray[Any]]:
         return {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
@@ -163,11 +167,4 @@ class Judge:
                 f"{self._card.name} gives no map of up to {UNJUDGED} classes to compare with those in labels/: its "
                 f"outputs are {', '.join(str(tuple(value.shape)) for value in values)}"
             )
-        drawn = {int(number) for right in self._maps for number in np.unique(right)} - {UNJUDGED}
-        unknown = sorted(number for number in drawn if number >= shape[1])
-        if unknown:
-            raise CatalogError(
-                f"the class maps in labels/ have {', '.join(map(str, unknown[:20]))}, but the classes of "
-                f"{self._card.name} are 0 to {shape[1] - 1}; number them so, and write {UNJUDGED} where nothing is to "
-                "be judged"
-            )
+        check_drawn(self._maps, shape[1], self._card.name)

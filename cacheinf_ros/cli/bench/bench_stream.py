@@ -28,13 +28,14 @@ if TYPE_CHECKING:  # the help must work where ROS is not installed
 _DEFAULTS = EngineConfig()
 _JUDGED = ("right", "streaming", "missed")
 _JUDGEMENTS = ("consensus", "streaming")
+_TRUTH_COLUMNS = {"recall": "recall", "precision": "precision", "F1": "f1", "IoU": "iou", "mean IoU": "mean_iou"}
 _TRUTHS = ("truth", "truth_streaming")
 _EXPLAINED = (
     "right: agrees with what dense answers to nine neighbouring frames agree on, in all / where that differs from four "
     "frames before; streaming: the same of the newest answer that has arrived at each frame's time; missed: most "
     "frames in a row without an object that dense answers agree on; recall: share of the objects that are found; "
     "precision: share of the boxes that are right, and F1, where every object is known, each box paired with one "
-    "object at most; IoU: overlap with the best box; "
+    "object at most; IoU: overlap with the best box; mean IoU: that of class maps with drawn ones; "
     "ms through the nodes: from the camera to the result; f16, bf16, int8: dense in lower precision; every N: dense on "
     "every Nth frame, else the last answer; frame_skip: the same in the time that bounded mode takes; + flow: in "
     "between answers follow the picture; J where modelled: of the work that answers wait for, without that by which "
@@ -173,10 +174,11 @@ def _print(report: Mapping[str, Any]) -> None:
     if nodes:
         console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
-        columns = ("recall", "precision", "F1", "IoU")
+        parts = next(tuple(way["truth"]) for way in ways.values() if way["truth"])
+        columns = {title: part for title, part in _TRUTH_COLUMNS.items() if part in parts}
         table = _table("Against the truth, without delay / streaming", "", *columns)
         for name, way in ways.items():
-            table.add_row(name, *(" / ".join(_share(way[key][part.lower()]) for key in _TRUTHS) for part in columns))
+            table.add_row(name, *(" / ".join(_share(way[key][part]) for key in _TRUTHS) for part in columns.values()))
         console.print(table)
     console.print(_EXPLAINED)
 
