@@ -29,15 +29,15 @@ class Judge:
         agreed: the consensus for each frame.
         objects: the objects that are truly in each frame; None where that is not known.
         classes: the classes that objects may be found as.
-        maps: the drawn class map for each frame, as large as decisions are, see :mod:`.drawn_maps`; None where nobody
-            has drawn it; empty: for no frame.
+        maps: the drawn class map for each frame, as large as decisions are, see :mod:`.drawn_maps`; None for frames for
+            which there is none, or in place of all.
     """
 
     task: Task[Any]
     agreed: Sequence[Any]
     objects: Sequence[Objects | None]
     classes: TruthClasses
-    maps: Sequence[Drawn | None] = ()
+    maps: Sequence[Drawn | None] | None = None
 
     def consensus(self, answers: Sequence[Any]) -> dict[str, float | None]:
         """Return the share of right decisions, with one answer per frame; None, no answer, has none right."""
@@ -56,7 +56,8 @@ class Judge:
         return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
 
     def _truth_of_maps(self, answers: Sequence[Any]) -> dict[str, Any] | None:
-        told = [(answer, right) for answer, right in zip(answers, self.maps, strict=False) if right is not None]
+        maps = [None] * len(answers) if self.maps is None else self.maps
+        told = [(answer, right) for answer, right in zip(answers, maps, strict=True) if right is not None]
         if not told:
             return None
         seen = [each for answer, right in told for each in (answer, right[right != UNJUDGED]) if each is not None]

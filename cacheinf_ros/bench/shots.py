@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import count
 
 import cv2
@@ -32,8 +33,9 @@ class Shot:
         cache_map: what of the frame is reusable, where that is known without matching.
         truth: everything that is known about a frame of a built-in scene.
         objects: the objects in the frame, where the source knows them.
-        class_map: the class of each pixel, uint8 [height, width], 255 where unknown; None: nobody has drawn it.
         marked: the classes all of whose objects in the frame are in ``objects``.
+        read_class_map: reads the class of each pixel, uint8 [height, width], 255 where unknown, or None where nobody
+            has drawn it; raises :class:`SourceError`.
     """
 
     image: Image
@@ -42,7 +44,7 @@ class Shot:
     truth: SceneTruth | None = None
     objects: tuple[TrueObject, ...] | None = None
     marked: tuple[str, ...] = ()
-    class_map: NDArray[np.uint8] | None = None
+    read_class_map: Callable[[], NDArray[np.uint8] | None] = lambda: None
 
 
 def recorded(source: Source) -> Iterator[Shot]:
@@ -52,10 +54,8 @@ def recorded(source: Source) -> Iterator[Shot]:
     for frame in source:
         truth = source.truth(frame.index) if isinstance(source, (Scene, EncodedScene)) else None
         objects = source.objects(frame.index) if isinstance(source, KnowsObjects) else None
-        yield Shot(
-            image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects, marked=marked,
-            class_map=drawn.class_map(frame) if drawn else None,
-        )  # fmt: skip
+        shot = Shot(image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects, marked=marked)
+        yield replace(shot, read_class_map=partial(drawn.class_map, frame)) if drawn else shot
 
 
 def varied_images(images: Sequence[Image]) -> Iterator[Image]:

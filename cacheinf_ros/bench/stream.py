@@ -57,7 +57,7 @@ def run_stream_benchmark(
         progress: is called with how many frames are done and how many there are, those to warm up included.
 
     Raises:
-        SourceError: there are not enough frames.
+        SourceError: there are not enough frames, or drawn class maps are none of this model's.
         ConfigError: the model has no class of the name ``truth_class``.
     """
     TruthClasses(model.card.labels, plan.truth_class)  # a wrong name is an error before frames are read
@@ -68,6 +68,8 @@ def run_stream_benchmark(
     images, counted = [shot.image for shot in taken], taken[plan.warm_up :]
     classes = TruthClasses(model.card.labels, plan.truth_class, counted[0].marked)
     ran = Interleaved(model, plan, dense_engines(model, plan.contenders, plan.config.threads, images), images)
+    is_judged = plan.at_rate or nodes is not None
+    maps = drawn_maps(counted, ran.task, model) if is_judged else None
     for index, shot in enumerate(taken):
         progress(index, len(taken))
         if index == plan.warm_up and plan.is_brief:
@@ -77,7 +79,7 @@ def run_stream_benchmark(
     figures = stream_figures(ran, plan, images[plan.warm_up :])
     judge = Judge(
         task=ran.task, agreed=ran.losses.agreed, objects=[shot.objects for shot in counted], classes=classes,
-        maps=drawn_maps(counted, ran.task, model),
+        maps=maps,
     )  # fmt: skip
     report = {
         "model": model.name,

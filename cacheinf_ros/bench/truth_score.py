@@ -41,8 +41,8 @@ class TruthScore(Counts):
         """Return the score for JSON.
 
         These are recall, and the mean overlap of objects with their best box, None where there are no objects;
-        precision, None where no box is of a class that is known completely; F1, None where besides there is no object
-        of such a class.
+        precision, None where no box is of a class that is known completely; F1, None where there is no object
+        of such a class either.
         """
         objects, known = self.objects, self.detections
         has_boxes = known.true_positives + known.false_positives > 0

@@ -22,7 +22,7 @@ from cacheinf_ros.graph import DenseGraph, Model
 from cacheinf_ros.graph.trunk import trunk_graph
 
 MOST_FLOPS = 0.75
-"""The largest share of a model's flops that a small trunk has, so that it can be worth its time."""
+"""The largest share of a model's flops that a small trunk may have to be worth its time."""
 
 
 def trunk_model(model: Model, tensor: str = "") -> Model:

@@ -27,7 +27,7 @@ PACKAGES = {
     "torch": "", "numba": "", "numpy": "", "opencv-python-headless": "", "pydantic": "", "pyyaml": "", "scipy": "",
     "safetensors": "", "rosbags": "", "psutil": "", "rich": "", "typer": "", "onnx": _ONNX, "onnxslim": _ONNX,
     "torchvision": "torchvision:NAME models", "onnxruntime": _BOUNDED, "openvino": _BOUNDED, "onnxscript": _BOUNDED,
-    "scikit-image": "built-in scenes", "matplotlib": _PAGES, "jinja2": _PAGES,
+    "scikit-image": "built-in scenes", "pillow": "drawn class maps", "matplotlib": _PAGES, "jinja2": _PAGES,
 }  # fmt: skip
 """The packages that this one depends on: name -> what cannot be had without it; empty: anything."""
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -36,13 +36,18 @@ def count_pixels(found: NDArray[Any] | None, right: Drawn, classes: int) -> MapC
     return np.stack([np.bincount(each, minlength=classes) for each in (both, answer, drawn)]).astype(np.int64)
 
 
-def check_drawn(maps: Iterable[Drawn], classes: int, name: str) -> None:
-    """Check that drawn maps have no other classes than the network ``name``, which has so many.
+def check_drawn(maps: Sequence[Drawn], classes: int, name: str) -> None:
+    """Check that drawn maps, if there are any, have classes, and none but those of the network ``name``.
+
+    Args:
+        classes: number of the network's classes.
 
     Raises:
-        SourceError: there are other classes.
+        SourceError: there are other classes, or nothing is to be judged.
     """
     drawn = {int(number) for right in maps for number in np.unique(right)} - {UNJUDGED}
+    if maps and not drawn:
+        raise SourceError(f"all pixels of the class maps in labels/ are {UNJUDGED}, which is not judged; draw classes")
     unknown = sorted(number for number in drawn if number >= classes)
     if unknown:
         raise SourceError(
@@ -60,7 +65,7 @@ def mean_iou(counts: MapCounts) -> float:
 
 
 def drawn_on(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
-    """Shrink a frame's drawn map to the (height, width) of a network's output: the nearest pixels count.
+    """Bring a frame's drawn map to the (height, width) of a network's output: the pixels in the cells' middle count.
 
     What lies in the margins of a letterboxed frame is :data:`UNJUDGED`.
     """
@@ -68,5 +73,5 @@ def drawn_on(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
     rows, columns = Placement.of((right.shape[0], right.shape[1]), card.input_size, card.resize).map_content(size)
     result = np.full(size, UNJUDGED, np.uint8)
     inside = columns.stop - columns.start, rows.stop - rows.start
-    result[rows, columns] = cv2.resize(right, inside, interpolation=cv2.INTER_NEAREST)
+    result[rows, columns] = cv2.resize(right, inside, interpolation=cv2.INTER_NEAREST_EXACT)
     return result

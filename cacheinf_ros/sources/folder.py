@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames from a folder of images, with the objects in them where the folder has masks or labelled boxes."""
+"""Frames from a folder of images, with masks, labelled boxes or class maps where somebody has made these."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FolderSource:
         class_map = read_label_map(path)
         if class_map is not None and class_map.shape != frame.image.shape[:2]:
             sizes = " and ".join(f"{height}x{width}" for height, width in (class_map.shape, frame.image.shape[:2]))
-            raise SourceError(f"{path} and its class map in labels/ differ in size: {sizes}")
+            raise SourceError(f"{path} and its class map in labels/ differ in size: {sizes}; draw it anew")
         return class_map
 
     @property

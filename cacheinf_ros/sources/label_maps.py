@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import SourceError
 
 _FOLDER = "labels"
-_NUMBERS = ("1", "L", "P")  # Pillow's names of bits, of grey values, and of colours by number
+_KIND = slice(24, 26)  # the bits of a value, and what it is, in a PNG file
+_GREY_BYTES, _PALETTE = b"\x08\x00", 3
 
 
 def has_label_maps(folder: Path) -> bool:
@@ -34,12 +35,14 @@ def read_label_map(picture: Path) -> NDArray[np.uint8] | None:
     if not path.is_file():
         return None
     try:
+        with path.open("rb") as file:
+            kind = file.read(_KIND.stop)[_KIND]
+        if len(kind) == 2 and kind != _GREY_BYTES and kind[1] != _PALETTE:
+            raise SourceError(
+                f"{path} is no map of class numbers: neither grey with 8 bits, nor with a palette; "
+                "export masks as class indices"
+            )
         with Image.open(path, formats=["PNG"]) as found:
-            if found.mode not in _NUMBERS:
-                raise SourceError(
-                    f"{path} is no map of class numbers, one byte a pixel, but of kind {found.mode}; "
-                    "export masks as class indices"
-                )
             return np.array(found, np.uint8)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise SourceError(f"{path} cannot be read: {error}; export it anew, or remove it") from None

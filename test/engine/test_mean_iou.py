@@ -37,6 +37,9 @@ def test_maps_are_shrunk_as_pictures_are() -> None:
     card = ModelCard(name="test", factory="test", input_size=(40, 40))
     right = np.repeat(np.array([[1, 2]], np.uint8), 20, axis=1).repeat(20, axis=0)
     assert np.array_equal(drawn_on(right, card, (2, 4)), [[1, 1, 2, 2]] * 2)
+    corners = np.zeros((6, 6), np.uint8)
+    corners[1::3, 1::3] = [[1, 2], [3, 4]]
+    assert np.array_equal(drawn_on(corners, card, (2, 2)), [[1, 2], [3, 4]])
     margin = [UNJUDGED] * 4
     letterboxed = card.changed(resize="letterbox")
     assert np.array_equal(drawn_on(right, letterboxed, (4, 4)), [margin, [1, 1, 2, 2], [1, 1, 2, 2], margin])

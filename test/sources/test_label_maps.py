@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,10 +43,30 @@ def test_numbers_are_read_whatever_colours_they_are_shown_in(
     assert found is not None and found.dtype == np.uint8 and np.array_equal(found, drawn)
 
 
-def test_bits_are_numbers(picture: Path) -> None:
-    drawn = np.eye(5, dtype=np.uint8)
-    Image.fromarray(drawn * 255).convert("1").save(picture.parent / "labels" / "7.png")
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_numbers_of_a_palette_may_have_few_bits(picture: Path, bits: int) -> None:
+    drawn = (np.arange(36, dtype=np.uint8) % 2**bits).reshape(6, 6)
+    image = Image.fromarray(drawn)
+    image.putpalette([0, 0, 0, 255, 0, 0] * 8)
+    image.save(picture.parent / "labels" / "7.png", bits=bits)
     assert np.array_equal(read_label_map(picture), drawn)
+
+
+def grey_png(bits: int) -> np.ndarray:
+    """Return a PNG file of 8 x 8 black pixels of so many bits each."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", 8, 8, bits, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" * (1 + bits)) * 8)
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return np.frombuffer(content, np.uint8)
+
+
+def test_bytes_are_read_from_files_written_by_hand(picture: Path) -> None:
+    (picture.parent / "labels" / "7.png").write_bytes(grey_png(8).tobytes())
+    assert np.array_equal(read_label_map(picture), np.zeros((8, 8)))
 
 
 def test_a_folder_knows_its_maps(tmp_path: Path) -> None:
@@ -65,8 +87,14 @@ def test_a_folder_knows_its_maps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1], "of kind RGB; export masks as class indices"),
+        (
+            cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1],
+            "no map of class numbers: .* export masks as class indices",
+        ),
         (cv2.imencode(".png", np.zeros((8, 8), np.uint16))[1], "no map of class numbers"),
+        (grey_png(1), "no map of class numbers"),  # is 1 the first class, or a 255 that was saved so?
+        (grey_png(2), "no map of class numbers"),
+        (grey_png(4), "no map of class numbers"),
         (cv2.imencode(".jpg", np.zeros((8, 8), np.uint8))[1], "cannot be read"),
         (cv2.imencode(".png", np.zeros((88, 88), np.uint8))[1][:60], "cannot be read"),
         (np.zeros(0, np.uint8), "cannot be read"),

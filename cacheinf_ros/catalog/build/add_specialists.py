@@ -167,7 +167,7 @@ def _original_cuts(original: Model) -> Iterator[TrunkCut]:
 
 
 def variant_cuts(catalog: CatalogFolder, variants: Mapping[str, Model]) -> Iterator[TrunkCut]:
-    """Yield a cut before the last layer of each architecture that takes less than the original.
+    """Yield a cut before the last layer of each architecture with at most :data:`MOST_FLOPS` of the original's flops.
 
     These are the re-targeted variants of MCDNN, section 5.2.1. Of variants that differ in the width of their weights
     alone, the most accurate is cut.

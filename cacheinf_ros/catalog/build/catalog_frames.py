@@ -173,7 +173,7 @@ def _drawn(source: FolderSource, reference: str) -> Iterator[Sample]:
             yield Sample(image=frame.image, class_map=class_map)
     if is_empty:
         raise CatalogError(
-            f"{reference}/labels has no class map of any of its pictures; they are named labels/NAME.png"
+            f"{reference}/labels has no class map of any of its pictures; name a map labels/NAME.png after its picture"
         )
 
 

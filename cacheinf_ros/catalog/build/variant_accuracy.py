@@ -53,6 +53,7 @@ class Judge:
 
         Raises:
             CatalogError: the model's answers are neither boxes nor classes, as far as is known.
+            SourceError: drawn class maps are none of this model's.
         """
         self._card = model.card
         preprocessor = Preprocessor(model.card)
@@ -136,7 +137,7 @@ class Judge:
         """Return the frame's class map, enlarged to the size of the drawn one."""
         class_map = decode(self._outputs(values), self._card, size).class_map
         assert class_map is not None
-        return np.asarray(cv2.resize(class_map, right.shape[::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
+        return np.asarray(cv2.resize(class_map, right.shape[::-1], interpolation=cv2.INTER_NEAREST_EXACT), np.uint8)
 
     def _outputs(self, values: Sequence[torch.Tensor]) -> dict[str, NDArray[Any]]:
         return {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
@@ -162,9 +163,10 @@ class Judge:
     def _check_maps(self, values: Sequence[torch.Tensor]) -> None:
         """Refuse drawn maps of other classes than the model's, and a model that gives no class map."""
         shape = tuple(values[0].shape)
-        if len(values) != 1 or len(shape) != 4 or shape[1] > UNJUDGED:
+        if len(values) != 1 or len(shape) != 4 or shape[1] > UNJUDGED or shape[2] * shape[3] == 1:
             raise CatalogError(
                 f"{self._card.name} gives no map of up to {UNJUDGED} classes to compare with those in labels/: its "
-                f"outputs are {', '.join(str(tuple(value.shape)) for value in values)}"
+                f"outputs are {', '.join(str(tuple(value.shape)) for value in values)}; move labels/ elsewhere to "
+                "compare with the original, or say in a model card what its decoder is"
             )
         check_drawn(self._maps, shape[1], self._card.name)

@@ -78,15 +78,20 @@ def test_maps_must_suit_pictures_and_model(tmp_path: Path) -> None:
     held_out = load_data(model.card, [], [str(folder)], (1, 9)).held_out
     wrong = [replace(sample, class_map=np.full_like(sample.class_map, 8)) for sample in held_out]
     with pytest.raises(
-        CatalogError, match="have 8, but the classes of colours are 0 to 7; number them so, and write 255"
+        SourceError, match="have 8, but the classes of colours are 0 to 7; number them so, and write 255"
     ):
         Judge(model, wrong)
+    nobody_knows = [replace(sample, class_map=np.full_like(sample.class_map, 255)) for sample in held_out]
+    with pytest.raises(SourceError, match="all pixels of the class maps in labels/ are 255, which is not judged"):
+        Judge(model, nobody_knows)
     cv2.imwrite(str(folder / "labels" / "0.png"), np.zeros((5, 6), np.uint8))
     with pytest.raises(SourceError, match=r"0\.png and its class map in labels/ differ in size: 5x6 and 48x64"):
         load_data(model.card, [], [str(folder)], (1, 9))
     for path in (folder / "labels").iterdir():
         path.rename(path.with_stem(f"{path.stem}_mask"))
-    with pytest.raises(CatalogError, match=r"labels has no class map of any of its pictures; .* labels/NAME\.png"):
+    with pytest.raises(
+        CatalogError, match=r"labels has no class map of any of its pictures; name a map labels/NAME\.png"
+    ):
         load_data(model.card, [], [str(folder)], (1, 9))
 
 
