@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import SourceError
 
 _FOLDER = "labels"
-_KIND = slice(24, 26)  # the bits of a value, and what it is, in a PNG file
-_GREY_BYTES, _PALETTE = b"\x08\x00", 3
+_PNG = b"\x89PNG"
+_KIND = slice(24, 26)  # where a PNG file says how many bits a value has, and what it is
+_NUMBERS = (b"\x08\x00", *(bytes([bits, 3]) for bits in (1, 2, 4, 8)))  # grey with 8 bits, and palettes
 
 
 def has_label_maps(folder: Path) -> bool:
@@ -36,8 +37,8 @@ def read_label_map(picture: Path) -> NDArray[np.uint8] | None:
         return None
     try:
         with path.open("rb") as file:
-            kind = file.read(_KIND.stop)[_KIND]
-        if len(kind) == 2 and kind != _GREY_BYTES and kind[1] != _PALETTE:
+            head = file.read(_KIND.stop)
+        if head.startswith(_PNG) and len(head) == _KIND.stop and head[_KIND] not in _NUMBERS:
             raise SourceError(
                 f"{path} is no map of class numbers: neither grey with 8 bits, nor with a palette; "
                 "export masks as class indices"
