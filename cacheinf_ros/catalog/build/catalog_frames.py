@@ -137,17 +137,29 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int, *, trained:
 def _recorded(source: Source, card: ModelCard, reference: str) -> Iterator[Sample]:
     """Yield a recording's frames; of a folder with labels for a detector or segmenter those that have labels."""
     if isinstance(source, FolderSource) and isinstance(card.decoder, Detector) and source.classes():
-        yield from _marked(source, card, reference)
+        nothing = f"{reference}: its labels name none of its pictures; they are compared by file name"
+        yield from _at_least_one(_marked(source, card, reference), nothing)
     elif isinstance(source, FolderSource) and isinstance(card.decoder, DenseMap | None) and source.has_class_maps:
-        yield from _drawn(source, reference)
+        nothing = (
+            f"{reference}/labels has no class map of any of its pictures; name a map labels/NAME.png after its picture"
+        )
+        yield from _at_least_one(_drawn(source), nothing)
     else:
         yield from (Sample(image=frame.image) for frame in source)
+
+
+def _at_least_one(samples: Iterator[Sample], otherwise: str) -> Iterator[Sample]:
+    """Yield the samples; where there are none, raise a :class:`CatalogError` with this text."""
+    first = next(samples, None)
+    if first is None:
+        raise CatalogError(otherwise)
+    yield first
+    yield from samples
 
 
 def _marked(source: FolderSource, card: ModelCard, reference: str) -> Iterator[Sample]:
     """Yield the frames in which objects are marked."""
     known = tuple(card.labels.index(name) for name in source.classes() if name in card.labels)
-    is_empty = True
     for frame in source:
         objects = source.objects(frame.index)
         if objects is None:
@@ -157,24 +169,15 @@ def _marked(source: FolderSource, card: ModelCard, reference: str) -> Iterator[S
             names = ", ".join(sorted(unknown) or source.classes())
             has = ", ".join(card.labels[:20]) or "no names of classes: give its card `labels`"
             raise CatalogError(f"{reference} has labels of {names}, which {card.name} has not; it has {has}")
-        is_empty = False
         yield Sample(image=frame.image, truth=Detections.of_objects(objects, card.labels), marked=known)
-    if is_empty:
-        raise CatalogError(f"{reference}: its labels name none of its pictures; they are compared by file name")
 
 
-def _drawn(source: FolderSource, reference: str) -> Iterator[Sample]:
+def _drawn(source: FolderSource) -> Iterator[Sample]:
     """Yield the frames for which class maps were drawn."""
-    is_empty = True
     for frame in source:
         class_map = source.class_map(frame)
         if class_map is not None:
-            is_empty = False
             yield Sample(image=frame.image, class_map=class_map)
-    if is_empty:
-        raise CatalogError(
-            f"{reference}/labels has no class map of any of its pictures; name a map labels/NAME.png after its picture"
-        )
 
 
 def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:

@@ -80,12 +80,11 @@ class Judge:
             ]
             return
         self._check_classes(found[0])
-        self._maps = [sample.class_map for sample in samples if sample.class_map is not None]
-        if self._maps and len(self._maps) == len(samples):
-            self.measure = Measure.MEAN_IOU
+        maps = [sample.class_map for sample in samples if sample.class_map is not None]
+        if len(maps) == len(samples):
+            self.measure, self._maps = Measure.MEAN_IOU, maps
             self._check_maps(found[0])
             return
-        self._maps = []
         is_known = all(sample.class_id is not None for sample in samples)
         self.measure = Measure.TOP_1 if is_known else Measure.AGREEMENT
         self._classes = [

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Made:
     trunk: str
 
 
-def load_trunks(cuts: Iterable[TrunkCut], network: Callable[[str], Model]) -> dict[str, Model]:
+def load_trunks(cuts: Sequence[TrunkCut], network: Callable[[str], Model]) -> dict[str, Model]:
     """Return small trunks by name, cut out of the networks of a catalog's variants.
 
     Args:
@@ -46,7 +46,6 @@ def load_trunks(cuts: Iterable[TrunkCut], network: Callable[[str], Model]) -> di
         ModelError: a network has no such tensor.
         CacheinfError: a network cannot be loaded.
     """
-    cuts = tuple(cuts)
     networks = {variant: network(variant) for variant in {cut.variant for cut in cuts}}
     return {cut.name: trunk_model(networks[cut.variant], cut.tensor) for cut in cuts}
 
