@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -65,6 +65,7 @@ class Config(BaseModel):
             raise ConfigError("; ".join(_complaints(cls, error))) from None
 
     @classmethod
+    @cache
     def declarations(cls) -> tuple[Declaration, ...]:
         """Return how the fields, apart from settings, are declared as ROS parameters, in the order of definition."""
         return tuple(

@@ -143,14 +143,12 @@ def decoded_from(message: msg.InferenceResult) -> Decoded:
         message.box_x, message.box_y, message.box_width, message.box_height,
         message.box_class_ids, message.box_class_names, message.box_scores, shapes_from(message), strict=True,
     )  # fmt: skip
-    return Decoded(
-        classes=tuple(ScoredClass(id=i, name=name, score=score) for i, name, score in classes),
-        boxes=tuple(
-            Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score, key_points=points, outlines=outlines)
-            for x, y, w, h, i, name, score, (points, outlines) in boxes
-        ),
-        class_map=None,
-    )
+    found = [
+        Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score, key_points=points, outlines=outlines)
+        for x, y, w, h, i, name, score, (points, outlines) in boxes
+    ]
+    scored = [ScoredClass(id=i, name=name, score=score) for i, name, score in classes]
+    return Decoded(classes=tuple(scored), boxes=tuple(found), class_map=None)
 
 
 class ResultTopics:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,9 +49,10 @@ def decode_centers(output: NDArray[np.float32], *, stride: int, score_threshold:
 def _peaks(heat: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Tell which cells are greatest among their 3 x 3, bool [classes, h, w]; of equal neighbours only the first."""
     height, width = heat.shape[1:]
-    padded = np.pad(heat, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    padded = np.full((len(heat), height + 2, width + 2), -np.inf, heat.dtype)
+    padded[:, 1:-1, 1:-1] = heat
     peaks = np.ones(heat.shape, np.bool_)
-    for row, column in np.ndindex(3, 3):
+    for row, column in product(range(3), repeat=2):
         neighbour = padded[:, row : row + height, column : column + width]
         if (row, column) < (1, 1):
             peaks &= heat > neighbour

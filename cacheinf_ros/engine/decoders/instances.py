@@ -52,7 +52,7 @@ class Instances:
         """
         moved = self.boxes if motion.is_none else move_boxes(self.boxes, motion)
         boxes = (moved if place.is_frame else place.boxes_in_frame(moved)).tolist()
-        return tuple(
+        found = [
             Box(
                 x=x,
                 y=y,
@@ -65,7 +65,8 @@ class Instances:
                 outlines=self._outlines(i, place, motion),
             )
             for i, ((x, y, width, height), score, kind) in enumerate(zip(boxes, self.scores, self.classes, strict=True))
-        )
+        ]
+        return tuple(found)  # not from a generator: CPython keeps 2000 tuples of each length that were shortened to it
 
     def _key_points(self, index: int, place: Placement, motion: Motion) -> tuple[KeyPoint, ...]:
         if self.key_points is None:

@@ -61,12 +61,10 @@ class Selection:
 
     def applied(self, decoded: Decoded, image_size: tuple[int, int]) -> Decoded:
         """Return what is reported of answers to a frame of (height, width) that were read without this selection."""
-        boxes = (box for box in decoded.boxes if self.shows(box.class_id, box.score))
-        return replace(
-            decoded,
-            classes=tuple(each for each in decoded.classes if self.shows(each.id, each.score)),
-            boxes=tuple(box for box in boxes if self.region == WHOLE or self._contains(box, image_size)),
-        )
+        classes = [each for each in decoded.classes if self.shows(each.id, each.score)]
+        boxes = [box for box in decoded.boxes if self.shows(box.class_id, box.score)]
+        inside = [box for box in boxes if self.region == WHOLE or self._contains(box, image_size)]
+        return replace(decoded, classes=tuple(classes), boxes=tuple(inside))
 
     def shows(self, class_id: int, score: float) -> bool:
         """Tell whether an answer of this class and score is reported."""

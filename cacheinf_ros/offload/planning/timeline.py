@@ -90,7 +90,7 @@ class Timeline:
         reads, found, tensors = workload.reads, conditions, len(workload.heights)
         up, down = transfer_bytes(workload, found)
         parts = (reads.first, reads.tensor, reads.offset, reads.ends, reads.starts)
-        network = Network(*(np.array(part, np.int64) for part in (workload.heights, *parts, workload.results)))
+        network = Network(*[np.array(part, np.int64) for part in (workload.heights, *parts, workload.results)])
         robot = side_of(found.robot_ms, found.active_robot, up, found.robot_transfer_ms)
         server = side_of(found.server_ms, found.active_server, down, found.server_transfer_ms)
         times, limits = np.empty((4, tensors)), np.empty((2, tensors), np.int64)

@@ -73,7 +73,7 @@ def _unpacked(bits: bytes, rows: int, width: int) -> Mask:
 def _blocks_of(mask: Mask) -> NDArray[np.bool_]:
     """Return which blocks hold changed pixels, bool [ceil(rows / BLOCK), ceil(width / BLOCK)]."""
     below, beside = -mask.shape[0] % BLOCK, -mask.shape[1] % BLOCK
-    padded = np.pad(mask, ((0, below), (0, beside)))
+    padded = cv2.copyMakeBorder(mask, 0, below, 0, beside, cv2.BORDER_CONSTANT, value=0)
     shape = padded.shape[0] // BLOCK, BLOCK, padded.shape[1] // BLOCK, BLOCK
     return np.asarray(padded.reshape(shape).any(axis=(1, 3)), np.bool_)
 
@@ -87,7 +87,7 @@ def _mosaic_shape(blocks: int) -> tuple[int, int]:
 def _tiles(image: Image) -> Image:
     """Copy the blocks of an image, its border continued: uint8 [block rows, block columns, BLOCK, BLOCK, 3]."""
     below, beside = -image.shape[0] % BLOCK, -image.shape[1] % BLOCK
-    padded = np.pad(image, ((0, below), (0, beside), (0, 0)), mode="edge")
+    padded = np.asarray(cv2.copyMakeBorder(image, 0, below, 0, beside, cv2.BORDER_REPLICATE), np.uint8)
     rows, columns = padded.shape[0] // BLOCK, padded.shape[1] // BLOCK
     return padded.reshape(rows, BLOCK, columns, BLOCK, 3).transpose(0, 2, 1, 3, 4)
 
