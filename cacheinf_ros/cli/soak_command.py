@@ -16,6 +16,8 @@ from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.cli.output_files import checked_folder
 from cacheinf_ros.harness import Column
+from cacheinf_ros.harness.resources import Slope
+from cacheinf_ros.harness.soak_limits import SoakLimits
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig, SoakReport
 from cacheinf_ros.sources import open_source
 
@@ -46,6 +48,7 @@ class SoakOptions:
         ),
     ] = 300.0
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
+    limits: SoakLimits
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
     out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.", callback=checked_folder)] = (
         Path("out/soak")
@@ -60,13 +63,14 @@ def soak(options: SoakOptions) -> None:
     damaged, and their clock jumps; packets are lost, late, doubled, reordered, damaged, cut off, foreign or old, and
     the link is cut; policies are changed while robots work; other robots come and go, some with other weights or
     another version. Every image that a node could take must have one right result or a stated error. Writes
-    OUT/report.json. Exit code 1 where anything happened that must never happen.
+    OUT/report.json. Exit code 1 where anything happened that must never happen, or a limit was exceeded.
     """
     from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.soak import soak as run
 
     open_source(options.source)  # a mistake is reported before anything starts
-    own = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in ("hours", "out")}
+    names = [field.name for field in fields(options) if field.name not in ("hours", "out", "limits")]
+    own = {name: getattr(options, name) for name in names}
     config = SoakConfig(duration_s=options.hours * _S_PER_HOUR, **own)
     out = options.out
     console = Console()
@@ -76,8 +80,12 @@ def soak(options: SoakOptions) -> None:
     for table in _tables(report):
         console.print(table)
     console.print(f"report: {out / 'report.json'}")
+    exceeded = options.limits.exceeded(report, config.duration_s)
+    for line in exceeded:
+        console.print(f"[red]over the limit[/]: {line}")
     if not report.is_clean:
         console.print(f"[red]something happened that must never happen[/]; the nodes' logs are in {out / 'logs'}")
+    if exceeded or not report.is_clean:
         raise typer.Exit(1)
 
 
@@ -102,12 +110,12 @@ def figures(report: SoakReport) -> dict[str, Any]:
         "recovery_s": {"all": _spread([seconds for _, seconds in report.recovery_s])}
         | {kind: _spread(seconds) for kind, seconds in recovery.items()},
         "starts_s": _spread(report.starts_s),
-        "growth": [asdict(growth) for growth in report.growth],
+        "growth": [asdict(growth) | {"memory": _in_mb(growth.memory)} for growth in report.growth],
         "diagnostics": report.diagnostics,
         "sessions": report.server.sessions,
         "server_at_rest": {
             "pid_s_mb": [[rest.pid, round(rest.at_s, 1), rest.resident_bytes / _MB] for rest in report.server.rests],
-            "growth_mb": _growth_at_rest(report),
+            "growth_mb": _in_mb(report.server.growth),
             "missed": report.server.missed_rests,
         },
         "deaths": report.deaths,
@@ -116,15 +124,18 @@ def figures(report: SoakReport) -> dict[str, Any]:
     }
 
 
-def _growth_at_rest(report: SoakReport) -> dict[str, float] | None:
-    slope = report.server.growth
+def _in_mb(slope: Slope | None) -> dict[str, float] | None:
     if slope is None:
         return None
     return {
         "samples": slope.samples,
-        "per_hour": slope.per_hour / _MB,
-        "error_per_hour": slope.error_per_hour / _MB,
+        "mb_per_hour": slope.per_hour / _MB,
+        "error_mb_per_hour": slope.error_per_hour / _MB,
     }
+
+
+def _told(slope: Slope | None) -> str:
+    return "" if slope is None else f"{slope.per_hour / _MB:+.1f} +- {slope.error_per_hour / _MB:.1f}"
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
@@ -164,11 +175,9 @@ def _tables(report: SoakReport) -> list[Table]:
     growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")
     for each in report.growth:
         growth.add_row(
-            each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", f"{each.memory_mb_per_hour:+.1f}",
+            each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", _told(each.memory),
             "{} to {}".format(*each.threads), "{} to {}".format(*each.descriptors),
         )  # fmt: skip
-    at_rest = _growth_at_rest(report)
-    if at_rest is not None:
-        line = "{per_hour:+.1f} +- {error_per_hour:.1f} ({samples} times)".format(**at_rest)
-        growth.add_row("server while nobody was there", "", "", line, "", "")
+    if report.server.growth is not None:
+        growth.add_row("server while nobody was there", "", "", _told(report.server.growth), "", "")
     return [table, counts, growth]

@@ -18,29 +18,6 @@ _S_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """The change of a process between the end of its warm-up and its end.
-
-    Attributes:
-        name: name of the process.
-        lived_s: for how long it was watched.
-        memory_mb: resident memory at the end.
-        memory_mb_per_hour: slope of a straight line through the resident memory after warm-up.
-        threads, descriptors: (least, most) of their numbers after warm-up.
-        threads_per_hour, descriptors_per_hour: slopes of straight lines through these numbers.
-    """
-
-    name: str
-    lived_s: float
-    memory_mb: float
-    memory_mb_per_hour: float
-    threads: tuple[int, int]
-    descriptors: tuple[int, int]
-    threads_per_hour: float
-    descriptors_per_hour: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
     """A straight line through samples after warm-up.
 
@@ -53,6 +30,29 @@ class Slope:
     samples: int
     per_hour: float
     error_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The change of a process between the end of its warm-up and its end.
+
+    Attributes:
+        name: name of the process.
+        lived_s: for how long it was watched.
+        memory_mb: resident memory at the end.
+        memory: slope of the resident bytes; None: too few samples.
+        threads, descriptors: (least, most) of their numbers after warm-up.
+        threads_per_hour, descriptors_per_hour: slopes of straight lines through these numbers.
+    """
+
+    name: str
+    lived_s: float
+    memory_mb: float
+    memory: Slope | None
+    threads: tuple[int, int]
+    descriptors: tuple[int, int]
+    threads_per_hour: float
+    descriptors_per_hour: float
 
 
 @dataclass(slots=True)
@@ -124,13 +124,13 @@ def growth_of(name: str, samples: np.ndarray) -> Growth:
     """Fit lines to samples, float [n, 4]: seconds, resident bytes, threads, descriptors; n > 1, in order of time."""
     times_s = samples[:, 0]
     warm = samples[_is_warm(times_s)]
-    slopes = [slope_of(times_s, values) for values in samples[:, 1:].T]
-    memory, threads, descriptors = (0.0 if slope is None else slope.per_hour for slope in slopes)
+    memory, *counts = [slope_of(times_s, values) for values in samples[:, 1:].T]
+    threads, descriptors = (0.0 if slope is None else slope.per_hour for slope in counts)
     return Growth(
         name=name,
         lived_s=float(times_s[-1] - times_s[0]),
         memory_mb=float(samples[-1, 1]) / _MB,
-        memory_mb_per_hour=memory / _MB,
+        memory=memory,
         threads=(int(warm[:, 2].min()), int(warm[:, 2].max())),
         descriptors=(int(warm[:, 3].min()), int(warm[:, 3].max())),
         threads_per_hour=threads,
