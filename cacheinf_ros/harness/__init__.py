@@ -10,4 +10,6 @@ __all__ = [
 ]  # fmt: skip
 
 # Importing these loads ROS or what reports need; starting a node by this package needs neither.
-__all__ += ["fleet_demo", "fleet_demo_report", "playback", "resources", "result_bag", "soak", "soak_limits", "soak_report"]
+__all__ += [
+    "fleet_demo", "fleet_demo_report", "playback", "resources", "result_bag", "soak", "soak_limits", "soak_report",
+]  # fmt: skip
