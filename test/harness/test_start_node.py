@@ -23,7 +23,13 @@ def main():
     raise RuntimeError("a bug")
 """
 
+LOOKS_AT_ITS_COLLECTOR = """
+import gc
 
+def main():
+    print(f"collects: {gc.isenabled()}, most objects are exempt: {gc.get_freeze_count() > len(gc.get_objects())}")
+    return 0
+"""
 CRASHES = """
 import ctypes
 
@@ -53,3 +59,7 @@ def test_a_node_that_crashes_says_where(tmp_path: Path) -> None:
     code, output = ended(tmp_path, CRASHES)
     assert code == -signal.SIGSEGV
     assert "Segmentation fault" in output and "string_at" in output
+
+
+def test_garbage_is_collected_but_not_looked_for_in_what_importing_made(tmp_path: Path) -> None:
+    assert ended(tmp_path, LOOKS_AT_ITS_COLLECTOR) == (0, "collects: True, most objects are exempt: True\n")
