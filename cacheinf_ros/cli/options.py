@@ -120,4 +120,5 @@ def described(config: type[Config], field: str, **options: Any) -> Any:
     info = config.model_fields[field]
     limits = {type(m).__name__.lower(): m for m in info.metadata}
     low, high = getattr(limits.get("ge"), "ge", None), getattr(limits.get("le"), "le", None)
-    return typer.Option(help=f"{(info.description or field).capitalize()}.", min=low, max=high, **options)
+    text = info.description or field
+    return typer.Option(help=f"{text[:1].upper()}{text[1:]}.", min=low, max=high, **options)

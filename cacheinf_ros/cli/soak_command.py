@@ -76,11 +76,13 @@ def soak(options: SoakOptions) -> None:
     console = Console()
     with private_domain() as domain:
         report = run(config, domain=domain, folder=out / "logs", progress=console.log)
-    write_report(out / "report.json", figures(report))
+    exceeded = options.limits.exceeded(report)
+    write_report(out / "report.json", figures(report) | {"limits": options.limits.model_dump(), "exceeded": exceeded})
     for table in _tables(report):
         console.print(table)
     console.print(f"report: {out / 'report.json'}")
-    exceeded = options.limits.exceeded(report, config.duration_s)
+    for line in options.limits.not_judged(report):
+        console.print(f"not judged: {line}")
     for line in exceeded:
         console.print(f"[red]over the limit[/]: {line}")
     if not report.is_clean:
@@ -110,7 +112,7 @@ def figures(report: SoakReport) -> dict[str, Any]:
         "recovery_s": {"all": _spread([seconds for _, seconds in report.recovery_s])}
         | {kind: _spread(seconds) for kind, seconds in recovery.items()},
         "starts_s": _spread(report.starts_s),
-        "growth": [asdict(growth) | {"memory": _in_mb(growth.memory)} for growth in report.growth],
+        "growth": [asdict(growth) | {"memory_slope": _in_mb(growth.memory_slope)} for growth in report.growth],
         "diagnostics": report.diagnostics,
         "sessions": report.server.sessions,
         "server_at_rest": {
@@ -175,7 +177,7 @@ def _tables(report: SoakReport) -> list[Table]:
     growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")
     for each in report.growth:
         growth.add_row(
-            each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", _told(each.memory),
+            each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", _told(each.memory_slope),
             "{} to {}".format(*each.threads), "{} to {}".format(*each.descriptors),
         )  # fmt: skip
     if report.server.growth is not None:

@@ -24,7 +24,8 @@ class Slope:
     Attributes:
         samples: number of samples.
         per_hour: slope, in the samples' unit per hour.
-        error_per_hour: standard error of the slope, assuming independent samples.
+        error_per_hour: standard error of the slope, assuming independent samples; memory of one process is not, so that
+            the true error is larger.
     """
 
     samples: int
@@ -40,7 +41,7 @@ class Growth:
         name: name of the process.
         lived_s: for how long it was watched.
         memory_mb: resident memory at the end.
-        memory: slope of the resident bytes; None: too few samples.
+        memory_slope: slope of the resident bytes; None: too few samples.
         threads, descriptors: (least, most) of their numbers after warm-up.
         threads_per_hour, descriptors_per_hour: slopes of straight lines through these numbers.
     """
@@ -48,7 +49,7 @@ class Growth:
     name: str
     lived_s: float
     memory_mb: float
-    memory: Slope | None
+    memory_slope: Slope | None
     threads: tuple[int, int]
     descriptors: tuple[int, int]
     threads_per_hour: float
@@ -130,7 +131,7 @@ def growth_of(name: str, samples: np.ndarray) -> Growth:
         name=name,
         lived_s=float(times_s[-1] - times_s[0]),
         memory_mb=float(samples[-1, 1]) / _MB,
-        memory=memory,
+        memory_slope=memory,
         threads=(int(warm[:, 2].min()), int(warm[:, 2].max())),
         descriptors=(int(warm[:, 3].min()), int(warm[:, 3].max())),
         threads_per_hour=threads,

@@ -3,46 +3,59 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cacheinf_ros.config import Config, setting
 from cacheinf_ros.harness.resources import Slope
 from cacheinf_ros.harness.soak_report import SoakReport
 
 _ERRORS = 2.0  # standard errors by which a slope must exceed its limit
+_LEAST_SAMPLES = 5
 _WHOLE = 0.9  # share of the soak that a process must have lived: the memory of young ones still fills
+_LATE_SHARE = 0.01  # of all recoveries that may be late
 _MB = 1e6
 
 
 class SoakLimits(Config):
     """The limits that a soak is judged by."""
 
-    most_growth_mb: float = setting(
-        0.0, "fail where a node that lived throughout, or the server at rest, grew by more MB an hour; 0: never", low=0
+    most_growth_mb_per_hour: float = setting(
+        0.0,
+        "fail where a process that lived throughout, or the server at rest, grew by more than that; 0: never",
+        low=0,
     )
     most_recovery_s: float = setting(
         0.0, "fail where robots took longer than this to recover in more than 1 % of all cases, s; 0: never", low=0
     )
 
-    def exceeded(self, report: SoakReport, duration_s: float) -> list[str]:
+    def exceeded(self, report: SoakReport) -> list[str]:
         """Return what exceeded its limit, one line each.
 
         Memory is judged after the first quarter, by lines that must exceed the limit by two standard errors. The
-        server's counts while nobody is there, because it grows with the number of its robots; where a soak has too few
-        such moments, the server is not judged.
+        server's counts while nobody is there, because it grows with the number of its robots.
         """
-        slopes = {each.name: each.memory for each in report.growth if each.lived_s >= _WHOLE * duration_s}
-        slopes["server"] = report.server.growth
         lines = [
             f"{name} grew by {slope.per_hour / _MB:.1f} +- {slope.error_per_hour / _MB:.1f} MB an hour"
-            for name, slope in slopes.items()
+            for name, slope in _slopes(report).items()
             if slope is not None and self._is_growth(slope)
         ]
-        late = float(np.percentile([seconds for _, seconds in report.recovery_s] or [0.0], 99))
-        if 0 < self.most_recovery_s < late:
-            lines.append(f"robots took {late:.2f} s or more to recover in 1 % of all cases")
+        late = [seconds for _, seconds in report.recovery_s if seconds > self.most_recovery_s]
+        if self.most_recovery_s and len(late) > _LATE_SHARE * len(report.recovery_s):
+            share = len(late) / len(report.recovery_s)
+            lines.append(f"{share:.1%} of all recoveries took more than {self.most_recovery_s:g} s")
         return lines
+
+    def not_judged(self, report: SoakReport) -> list[str]:
+        """Return whose growth has a limit and is not known, one line each."""
+        names = [name for name, slope in _slopes(report).items() if slope is None]
+        return [f"{name}'s growth, for too few samples" for name in names] if self.most_growth_mb_per_hour else []
 
     def _is_growth(self, slope: Slope) -> bool:
         beyond = slope.per_hour - _ERRORS * slope.error_per_hour
-        return 0 < self.most_growth_mb * _MB < beyond
+        return 0 < self.most_growth_mb_per_hour * _MB < beyond
+
+
+def _slopes(report: SoakReport) -> dict[str, Slope | None]:
+    """Return the slopes of resident bytes that are judged, by process; None: too few samples."""
+    longest_s = max((each.lived_s for each in report.growth), default=0.0)
+    slopes = {each.name: each.memory_slope for each in report.growth if each.lived_s >= _WHOLE * longest_s}
+    slopes["server"] = report.server.growth
+    return {name: slope if slope and slope.samples >= _LEAST_SAMPLES else None for name, slope in slopes.items()}

@@ -13,7 +13,7 @@ def test_growth_is_that_after_the_warm_up() -> None:
     seconds = np.arange(0.0, 3600.0, 10.0)
     memory = 1e8 + np.where(seconds < 600, 1e5 * seconds, 6e7 + 2e6 * (seconds - 600) / 3600)
     growth = growth_of("node", np.column_stack([seconds, memory, np.full(360, 7), 20 + (seconds > 3000)]))
-    assert growth.memory is not None and abs(growth.memory.per_hour - 2.0e6) < 1e4
+    assert growth.memory_slope is not None and abs(growth.memory_slope.per_hour - 2.0e6) < 1e4
     assert growth.threads == (7, 7)
     assert growth.descriptors == (20, 21)
 

@@ -60,7 +60,7 @@ class BoxDecisions:
 
     def reported(self, decoded: Decoded) -> Decoded:
         """Leave out boxes that score too little for the user; boxes that such ones suppressed scored even less."""
-        return replace(decoded, boxes=tuple(box for box in decoded.boxes if box.score >= self.threshold))
+        return replace(decoded, boxes=tuple([box for box in decoded.boxes if box.score >= self.threshold]))
 
     def of_boxes(self, boxes: Sequence[Box]) -> SoftBoxes:
         """Convert boxes that were decoded elsewhere, with scores of at least :attr:`lowest`."""

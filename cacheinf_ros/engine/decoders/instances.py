@@ -66,7 +66,7 @@ class Instances:
             )
             for i, ((x, y, width, height), score, kind) in enumerate(zip(boxes, self.scores, self.classes, strict=True))
         ]
-        return tuple(found)  # not from a generator: CPython keeps 2000 tuples of each length that were shortened to it
+        return tuple(found)  # not from a generator: CPython keeps up to 2000 of each length of those that it shortened
 
     def _key_points(self, index: int, place: Placement, motion: Motion) -> tuple[KeyPoint, ...]:
         if self.key_points is None:

@@ -17,7 +17,7 @@ from cacheinf_ros.errors import MOST_CHARACTERS
 LARGEST = 400_000
 """The largest content of a packet, in bytes: a message of 1 MB takes twenty times as long as one of 100 kB."""
 USUAL = 100_000
-"""The size in bytes that contents are cut to while that makes no more than four packets."""
+"""The size in bytes that most contents are cut to while that makes no more than four packets."""
 _USUAL_PARTS = 4
 _MOST_PARTS = 1000
 _WRAPPING = 150  # bytes of a message's other fields, and of network headers
@@ -61,6 +61,7 @@ class Kind(IntEnum):
 
 
 _OF_EVERY_VERSION = (Kind.HELLO, Kind.REFUSED)
+_RARELY_CUT = (Kind.HELLO, Kind.SEARCH, Kind.SCHEDULES)  # who reads them, earlier versions too, expects one packet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +137,17 @@ def cut(
 ) -> Iterator[Packet]:
     """Cut a content into packets.
 
-    The middleware keeps a buffer for each packet that was ever in transit at once, as large as the largest that it ever
-    held. So contents of up to 400 kB are cut into packets of :data:`USUAL` size, which costs them a tenth of a
-    millisecond at most, and larger ones into four, or more where these would exceed :data:`LARGEST`.
+    In a robot's node the middleware keeps a buffer for each packet that was ever in transit at once, as large as the
+    largest that it ever held (docs/faults.md). So contents of up to 400 kB are cut into packets of :data:`USUAL` size,
+    and larger ones into four, or more where these would exceed :data:`LARGEST`.
 
     Args:
-        largest: bytes of a packet's data; 0: as just said.
+        largest: bytes of a packet's data; 0: as just said, or :data:`LARGEST` for greetings, and what searches for
+            schedules need.
     """
-    largest = largest or min(LARGEST, max(USUAL, -(-len(content) // _USUAL_PARTS)))
+    if not largest:
+        usual = LARGEST if kind in _RARELY_CUT else USUAL
+        largest = min(LARGEST, max(usual, -(-len(content) // _USUAL_PARTS)))
     parts = max(1, -(-len(content) // largest))
     for part in range(parts):
         data = content[part * largest : (part + 1) * largest]

@@ -16,7 +16,7 @@ from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
 from cacheinf_ros.offload.protocol.link_estimate import LEAST_BYTES, LinkEstimate
 from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
-from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, Packet, Send, cut
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send, cut
 from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePeer
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.schedule_request import ANSWERS, ScheduleRequest
@@ -192,9 +192,7 @@ class RowSession(RobotSession):
             request = self._request
             if request is None or self._welcome is None or not request.is_due(time.monotonic()):
                 return
-            packets = list(
-                cut(request.question, session=self.name, epoch=self._epoch, kind=Kind.SEARCH, largest=LARGEST)
-            )  # in one packet: servers read no question in parts
+            packets = list(cut(request.question, session=self.name, epoch=self._epoch, kind=Kind.SEARCH))
         for packet in packets:
             self._send(packet)
 

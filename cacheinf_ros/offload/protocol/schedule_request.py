@@ -72,7 +72,7 @@ class ScheduleRequest:
         return self.answer is not None or bool(self.refusal)
 
     def _take(self, packet: Packet) -> None:
-        if (packet.parts - 1) * USUAL >= self._most_bytes:
+        if (packet.parts - 1) * USUAL >= self._most_bytes:  # nobody sends smaller parts than that
             self.refusal = f"its table has {packet.parts} parts, more than one of this network"
             return
         self._assembly = Assembly.of(self._assembly, packet)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,11 @@ def test_contents_come_back_from_few_packets(size: int, seed: int, order: object
         assert packet.is_sound
         assembly = Assembly.of(assembly, packet)
     assert assembly is not None and assembly.content == content
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.SEARCH, Kind.SCHEDULES])
+def test_what_must_be_one_packet_is_one(kind: Kind) -> None:
+    assert [len(packet.data) for packet in cut(bytes(LARGEST), session="r", epoch=1, kind=kind)] == [LARGEST]
 
 
 def test_cuts_by_hand() -> None:
