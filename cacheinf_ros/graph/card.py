@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from cacheinf_ros.config import Config, expanded, parameter, parse_size
 from cacheinf_ros.disk_cache import OptionalSha256
@@ -38,7 +38,9 @@ class ModelCard(Config):
         "how a frame gets that size: stretch, or with its own proportions and a margin of grey 114: letterbox "
         "(in the middle, as ultralytics does), letterbox_corner (left above, as YOLOX does)",
     )
-    channel_order: Literal["rgb", "bgr"] = parameter("rgb", "order of the channels of the model's input")
+    channel_order: Literal["rgb", "bgr", "grey"] = parameter(
+        "rgb", "order of the channels of the model's input; grey: it has one channel"
+    )
     scale: _Number = parameter(1 / 255, "factor applied to the 8-bit values first")
     mean: tuple[_Number, _Number, _Number] = parameter(
         (0.485, 0.456, 0.406), "subtracted next, per channel of the input"
@@ -54,6 +56,11 @@ class ModelCard(Config):
     sha256: OptionalSha256 = parameter(
         "", "of the .pt2 file that factory names, as the card's writer states it: one that has changed is refused"
     )
+
+    @property
+    def is_grey(self) -> bool:
+        """Whether the model takes grey pictures."""
+        return self.channel_order == "grey"
 
     @property
     def says_values(self) -> bool:
@@ -72,9 +79,16 @@ class ModelCard(Config):
     @field_validator("mean", "std", mode="before")
     @classmethod
     def _per_channel(cls, given: Any) -> Any:
-        if isinstance(given, (list, tuple)) and len(given) == 3:
-            return given
-        raise ValueError("give a list of three numbers, one per channel, such as [1, 1, 1]")
+        if isinstance(given, (list, tuple)) and len(given) in (1, 3):
+            return [*given] * (3 // len(given))
+        raise ValueError("give a list of three numbers, one per channel, such as [1, 1, 1], or one for all, as [1]")
+
+    @model_validator(mode="after")
+    def _of_one_channel(self) -> Self:
+        is_said = {"mean", "std"} <= self.model_fields_set
+        if self.is_grey and not (is_said and len({*self.mean}) == len({*self.std}) == 1):
+            raise ValueError("channel_order grey: give one mean and one std; for values of 0 to 1: mean: [0], std: [1]")
+        return self
 
     @field_validator("fixed_inputs", mode="before")
     @classmethod
@@ -120,6 +134,11 @@ def read_card(path: Path) -> ModelCard:
         raise ModelError(
             f"model card {path}: fixed_inputs is for ONNX files. Let {card.factory} be a network that takes an image "
             "alone"
+        )
+    if card.is_grey and not card.factory.lower().endswith(".onnx"):
+        raise ModelError(
+            f"model card {path}: channel_order grey is for ONNX files. Let {card.factory} be a network that makes one "
+            "channel of three by itself"
         )
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory

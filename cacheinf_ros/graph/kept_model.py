@@ -46,7 +46,8 @@ def _key(card: ModelCard) -> str | None:
         return None
     stated = ", values stated" if card.says_values else ""  # some networks are refused otherwise
     fixed = f", inputs {card.fixed_inputs}" if card.fixed_inputs else ""
-    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}{fixed}"
+    grey = ", grey" if card.is_grey else ""
+    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}{fixed}{grey}"
 
 
 def _digest(path: Path | None) -> str:

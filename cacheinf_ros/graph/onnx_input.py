@@ -26,8 +26,8 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
         card: may ask for a size, and must say how to prepare images for an input of whole numbers.
 
     Raises:
-        ModelError: there is not one image [1, 3, height, width], of the size that the card asks for, or the card does
-            not say which whole numbers the input wants.
+        ModelError: there is not one image [1, 3, height, width], or [1, 1, height, width] where the card says grey, of
+            the size that the card asks for, or the card does not say which whole numbers the input wants.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
@@ -40,7 +40,7 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
             f"{path} must take one image, but its inputs are: {named}. Export it with the image alone{card_says}"
         )
     (image,) = inputs
-    size = _fixed_size(image, path)
+    size = _fixed_size(image, path, card)
     kind = image.type.tensor_type.elem_type
     if kind not in _FLOATS:
         _check_whole_numbers(model.graph.node, image.name, f"{path} takes {TensorProto.DataType.Name(kind).lower()}")
@@ -53,15 +53,22 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
     return image.name, agreed_size(str(path), size, card.input_size)
 
 
-def _fixed_size(image: onnx.ValueInfoProto, path: Path) -> tuple[int, int]:
+def _fixed_size(image: onnx.ValueInfoProto, path: Path, card: ModelCard) -> tuple[int, int]:
     """Return the (height, width) that the file fixes, 0 where one is open."""
     sides = [side.dim_value for side in image.type.tensor_type.shape.dim]
-    if len(sides) == 4 and sides[3] == 3 and sides[1] != 3:
+    channels = 1 if card.is_grey else 3
+    if len(sides) == 4 and sides[3] == channels and sides[1] != channels:
         raise ModelError(
-            f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, [1, 3, height, width]"
+            f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, "
+            f"[1, {channels}, height, width]"
         )
-    if len(sides) != 4 or sides[1] not in (0, 3):
-        raise ModelError(f"{path} takes {_shape(image)}, not one image [1, 3, height, width]: export it so")
+    if len(sides) == 4 and sides[1] == 1 and not card.is_grey:
+        raise ModelError(
+            f"{path} takes {_shape(image)}, a grey picture. Say so in a model card, and which values it wants: "
+            "'channel_order: grey', and for values of 0 to 1 'mean: [0]' and 'std: [1]', each on a line"
+        )
+    if len(sides) != 4 or sides[1] not in (0, channels):
+        raise ModelError(f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so")
     if sides[0] > 1:
         raise ModelError(f"{path} takes {_shape(image)}, {sides[0]} images at once: export it with batch 1")
     return sides[2], sides[3]

@@ -26,6 +26,7 @@ from cacheinf_ros.graph.onnx_size import check_size
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
 # The constants of these operators are factors and limits that must be numbers when the model is exported.
+_LUMA = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenCV makes colours grey
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"}
 
 
@@ -52,10 +53,23 @@ class OnnxModule(torch.nn.Module):
     """
 
     def __init__(
-        self, model: onnx.ModelProto, input_name: str, input_size: tuple[int, int], fixed: frozenset[str] = frozenset()
+        self,
+        model: onnx.ModelProto,
+        input_name: str,
+        input_size: tuple[int, int],
+        fixed: frozenset[str] = frozenset(),
+        *,
+        is_grey: bool = False,
     ) -> None:
-        """Prepare; ``fixed``: constants that are no weights, so that no file of weights replaces them."""
+        """Prepare.
+
+        Args:
+            fixed: constants that are no weights, so that no file of weights replaces them.
+            is_grey: whether the graph takes one channel, which is then made of the image's three.
+        """
         super().__init__()
+        luma = torch.tensor(_LUMA).reshape(1, 3, 1, 1) if is_grey else None
+        self.register_buffer("_luma", luma, persistent=False)
         self.input_size = input_size
         self._input, self._fixed = input_name, fixed
         graph = model.graph
@@ -107,7 +121,9 @@ class OnnxModule(torch.nn.Module):
         )
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Compute the outputs, by name, of an image, float32 [1, channels, height, width]."""
+        """Compute the outputs, by name, of an image, float32 [1, 3, height, width], RGB where the graph takes grey."""
+        if self._luma is not None:
+            image = torch.nn.functional.conv2d(image, self._luma)
         values: dict[str, Any] = {"": None, self._input: image, **self._static}
         values |= {name: getattr(self, buffer) for name, buffer in self._constants.items()}
         for step in self._steps:
@@ -138,10 +154,12 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
     fix_inputs(model, path, card.fixed_inputs)
     name, size = image_input(model, path, card)
+    channels = 1 if card.is_grey else 3
     try:
-        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,3,{size[0]},{size[1]}"])
+        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,{channels},{size[0]},{size[1]}"])
     except Exception as error:  # whatever its shape inference stumbles over
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
     if any(node.op_type == "Shape" for node in model.graph.node):  # it is folded where the shapes are known
-        check_size(path, name, size)
-    return OnnxModule(model, name, size, frozenset(each.name for each in card.fixed_inputs)).eval()
+        check_size(path, name, size, channels)
+    fixed = frozenset(each.name for each in card.fixed_inputs)
+    return OnnxModule(model, name, size, fixed, is_grey=card.is_grey).eval()
