@@ -52,6 +52,8 @@ class OnnxModule(torch.nn.Module):
         input_size: (height, width) that the file fixes.
     """
 
+    _luma: torch.Tensor | None
+
     def __init__(
         self,
         model: onnx.ModelProto,
