@@ -32,7 +32,12 @@ from cacheinf_ros.graph.ir import (
 
 # In the order in which they are tried; the operators that a rule returns are fused again.
 _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
-    Conv: (convolution_rewrites.take_padding, convolution_rewrites.take_order, convolution_rewrites.take_affine),
+    Conv: (
+        convolution_rewrites.take_padding,
+        convolution_rewrites.take_order,
+        convolution_rewrites.take_affine,
+        convolution_rewrites.take_mixed_colours,
+    ),
     Pool: (pixel_rewrites.take_padding,),
     Resample: (pixel_rewrites.nothing_moved, pixel_rewrites.two_moves),
     Select: (

@@ -81,6 +81,35 @@ def test_a_convolution_that_somebody_else_reads_stays_as_it_is() -> None:
     assert kinds(fused(function, conv())) == [Conv, Elementwise, Concat]
 
 
+@pytest.mark.parametrize("bias, kernel", [(False, 3), (True, 1)])
+def test_mixed_colours_go_into_the_next_convolution(bias: bool, kernel: int) -> None:
+    mix = nn.Conv2d(3, 2, 1, bias=bias)
+    (only,) = fused(lambda x, m, c: torch.relu(c(m(x))), mix, conv(2, 4, kernel)).operators
+    assert isinstance(only, Conv) and only.weight.shape == (4, 3, kernel, kernel)
+
+
+@pytest.mark.parametrize(
+    ("function", "mix"),
+    [
+        (lambda x, m, c: c(m(x)), nn.Conv2d(3, 2, 1)),  # its bias would have to surround the picture, too
+        (lambda x, m, c: c(torch.relu(m(x))), nn.Conv2d(3, 2, 1, bias=False)),
+        (lambda x, m, c: c(m(x)), nn.Conv2d(3, 2, 3, padding=1, bias=False)),
+        (lambda x, m, c: c(m(torch.relu(x))), nn.Conv2d(3, 2, 1, bias=False)),
+    ],
+)
+def test_what_is_no_mix_of_colours_stays(function: Callable[..., Tensor], mix: nn.Module) -> None:
+    graph = fused(function, mix, conv(2))
+    assert [len(each.weight) for each in graph.operators if isinstance(each, Conv)] == [2, 4]
+
+
+def test_a_mix_that_somebody_else_reads_stays() -> None:
+    def function(x: Tensor, m: nn.Module, c: nn.Module) -> Tensor:
+        grey = m(x)
+        return torch.cat([c(grey), grey], 1)
+
+    assert kinds(fused(function, nn.Conv2d(3, 1, 1, bias=False), conv(1))) == [Conv, Conv, Concat]
+
+
 def test_an_output_is_read_by_the_user() -> None:
     class Two(nn.Module):
         def __init__(self) -> None:

@@ -59,6 +59,29 @@ def take_affine(done: Done, conv: Conv) -> Rewrite | None:
     return Rewrite(absorbed=(affine,), operators=(merged,))
 
 
+def take_mixed_colours(done: Done, conv: Conv) -> Rewrite | None:
+    """Rewrite conv(colours of the picture mixed pixel by pixel, as where they become grey) as one convolution.
+
+    Inside a network this could take more operations; a picture has three channels only.
+    """
+    mix = done.sole(conv.inputs[0], Conv)
+    if mix is None or mix.inputs[0] in done.operators or not _is_mix(mix) or conv.groups != 1:
+        return None
+    if mix.bias.any() and _reads_padding(conv.window):
+        return None
+    weight, factors = conv.weight.double(), mix.weight[:, :, 0, 0].double()
+    merged = torch.einsum("omyx,mc->ocyx", weight, factors)
+    bias = conv.bias.double() + torch.einsum("omyx,m->o", weight, mix.bias.double())
+    inputs = (mix.inputs[0], *conv.inputs[1:])
+    return Rewrite(absorbed=(mix,), operators=(replace(conv, inputs=inputs, weight=merged.float(), bias=bias.float()),))
+
+
+def _is_mix(conv: Conv) -> bool:
+    """Tell whether each output pixel is a linear function of the same pixel of the only input."""
+    is_plain = len(conv.inputs) == 1 and conv.groups == 1 and conv.activation.is_linear
+    return is_plain and conv.window.is_pointwise
+
+
 def choose_outputs(done: Done, select: Select) -> Rewrite | None:
     """Rewrite a selection of channels of conv(x), in any order: only those are computed."""
     conv = done.sole(select.inputs[0], Conv)
