@@ -187,7 +187,8 @@ def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> Iterator[str]:
 
 
 def _normalisation(card: ModelCard) -> str:
-    return f"(value * {card.scale:.4g} - {_values(card.mean)}) / {_values(card.std)}"
+    mean, std = (values[:1] if card.is_grey else values for values in (card.mean, card.std))
+    return f"(value * {card.scale:.4g} - {_values(mean)}) / {_values(std)}"
 
 
 def _values(values: tuple[float, ...]) -> str:

@@ -76,18 +76,19 @@ def soak(options: SoakOptions) -> None:
     console = Console()
     with private_domain() as domain:
         report = run(config, domain=domain, folder=out / "logs", progress=console.log)
-    exceeded = options.limits.exceeded(report)
-    write_report(out / "report.json", figures(report) | {"limits": options.limits.model_dump(), "exceeded": exceeded})
+    limits = options.limits
+    judged = {"exceeded": limits.exceeded(report), "not_judged": limits.not_judged(report)}
+    write_report(out / "report.json", figures(report) | {"limits": limits.model_dump(), **judged})
     for table in _tables(report):
         console.print(table)
     console.print(f"report: {out / 'report.json'}")
-    for line in options.limits.not_judged(report):
+    for line in judged["not_judged"]:
         console.print(f"not judged: {line}")
-    for line in exceeded:
+    for line in judged["exceeded"]:
         console.print(f"[red]over the limit[/]: {line}")
     if not report.is_clean:
         console.print(f"[red]something happened that must never happen[/]; the nodes' logs are in {out / 'logs'}")
-    if exceeded or not report.is_clean:
+    if judged["exceeded"] or not report.is_clean:
         raise typer.Exit(1)
 
 

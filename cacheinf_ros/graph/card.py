@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from cacheinf_ros.config import Config, expanded, parameter, parse_size
 from cacheinf_ros.disk_cache import OptionalSha256
@@ -83,13 +83,6 @@ class ModelCard(Config):
             return [*given] * (3 // len(given))
         raise ValueError("give a list of three numbers, one per channel, such as [1, 1, 1], or one for all, as [1]")
 
-    @model_validator(mode="after")
-    def _of_one_channel(self) -> Self:
-        is_said = {"mean", "std"} <= self.model_fields_set
-        if self.is_grey and not (is_said and len({*self.mean}) == len({*self.std}) == 1):
-            raise ValueError("channel_order grey: give one mean and one std; for values of 0 to 1: mean: [0], std: [1]")
-        return self
-
     @field_validator("fixed_inputs", mode="before")
     @classmethod
     def _fixed(cls, given: Any) -> Any:
@@ -135,11 +128,8 @@ def read_card(path: Path) -> ModelCard:
             f"model card {path}: fixed_inputs is for ONNX files. Let {card.factory} be a network that takes an image "
             "alone"
         )
-    if card.is_grey and not card.factory.lower().endswith(".onnx"):
-        raise ModelError(
-            f"model card {path}: channel_order grey is for ONNX files. Let {card.factory} be a network that makes one "
-            "channel of three by itself"
-        )
+    if card.is_grey:
+        _check_grey(card, path)
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
     trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)
@@ -147,3 +137,18 @@ def read_card(path: Path) -> ModelCard:
     if is_file(path.parent / named.partition(":")[0]):
         factory = f"{trusted}{path.parent / named}"
     return card.model_copy(update={"weights": weights, "factory": factory})
+
+
+def _check_grey(card: ModelCard, path: Path) -> None:
+    """Refuse a card for grey pictures whose network cannot be given them, or that does not say which values."""
+    if not card.factory.lower().endswith(".onnx"):
+        raise ModelError(
+            f"model card {path}: channel_order grey is for ONNX files. Let {card.factory} be a network that makes one "
+            "channel of three by itself"
+        )
+    is_said = {"mean", "std"} <= card.model_fields_set
+    if not is_said or len({*card.mean}) > 1 or len({*card.std}) > 1:
+        raise ModelError(
+            f"model card {path}: with channel_order grey, give one mean and one std. For values of 0 to 1: "
+            "'mean: [0]' and 'std: [1]'"
+        )

@@ -36,7 +36,7 @@ _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
         convolution_rewrites.take_padding,
         convolution_rewrites.take_order,
         convolution_rewrites.take_affine,
-        convolution_rewrites.take_mixed_colours,
+        convolution_rewrites.take_grey,
     ),
     Pool: (pixel_rewrites.take_padding,),
     Resample: (pixel_rewrites.nothing_moved, pixel_rewrites.two_moves),

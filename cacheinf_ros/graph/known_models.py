@@ -29,13 +29,17 @@ from cacheinf_ros.graph.known_heads import (
 )
 
 _CARDS = Path(__file__).parent / "cards" / "known"
-_SAID = {"decoder", "resize", "channel_order", "scale", "mean", "std"}
+_VALUES = {"channel_order", "scale", "mean", "std"}
+_SAID = {"decoder", "resize", *_VALUES}
 _FASTESTDET_STRIDE = 16
 
 
 def recognised(card: ModelCard, graph: Graph) -> ModelCard:
-    """Complete the card where it says nothing of inputs and outputs and the graph is that of a known detector."""
-    if card.model_fields_set & _SAID:
+    """Complete the card where it says nothing of inputs and outputs and the graph is that of a known detector.
+
+    A card for grey pictures must say which values they have, and is completed where it says no more than that.
+    """
+    if _is_taken_as_it_is(card):
         return card
     for name, head_of in _KNOWN.items():
         decoder = head_of(card, graph)
@@ -46,9 +50,14 @@ def recognised(card: ModelCard, graph: Graph) -> ModelCard:
 
 def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
     """Return all cards that :func:`recognised` may make of this one, but for what depends on a graph's classes."""
-    if card.model_fields_set & _SAID:
+    if _is_taken_as_it_is(card):
         return (card,)
     return card, *(_completed(card, name, {}) for name in _KNOWN)
+
+
+def _is_taken_as_it_is(card: ModelCard) -> bool:
+    said = card.model_fields_set & _SAID
+    return bool(said - _VALUES if card.is_grey else said)
 
 
 def _completed(card: ModelCard, name: str, decoder: dict[str, Any]) -> ModelCard:

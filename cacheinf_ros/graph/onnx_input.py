@@ -56,17 +56,19 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
 def _fixed_size(image: onnx.ValueInfoProto, path: Path, card: ModelCard) -> tuple[int, int]:
     """Return the (height, width) that the file fixes, 0 where one is open."""
     sides = [side.dim_value for side in image.type.tensor_type.shape.dim]
-    channels = 1 if card.is_grey else 3
-    if len(sides) == 4 and sides[3] == channels and sides[1] != channels:
+    if len(sides) == 4 and sides[1] not in (1, 3) and sides[3] in (1, 3):
         raise ModelError(
             f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, "
-            f"[1, {channels}, height, width]"
+            f"[1, {sides[3]}, height, width]"
         )
     if len(sides) == 4 and sides[1] == 1 and not card.is_grey:
         raise ModelError(
             f"{path} takes {_shape(image)}, a grey picture. Say so in a model card, and which values it wants: "
             "'channel_order: grey', and for values of 0 to 1 'mean: [0]' and 'std: [1]', each on a line"
         )
+    if len(sides) == 4 and sides[1] == 3 and card.is_grey:
+        raise ModelError(f"{path} takes {_shape(image)}, a picture in colour: leave out 'channel_order: grey'")
+    channels = 1 if card.is_grey else 3
     if len(sides) != 4 or sides[1] not in (0, channels):
         raise ModelError(f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so")
     if sides[0] > 1:

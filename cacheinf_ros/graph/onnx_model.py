@@ -25,8 +25,8 @@ from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequ
 from cacheinf_ros.graph.onnx_size import check_size
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
-# The constants of these operators are factors and limits that must be numbers when the model is exported.
 _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenCV makes colours grey
+# The constants of these operators are factors and limits that must be numbers when the model is exported.
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"}
 
 

@@ -28,6 +28,8 @@ def write_model(model: Model, card: Path) -> None:
     with replacing(exported) as unfinished, unfinished.open("xb") as file, quiet_torch():
         torch.export.save(program, file)
     said = {"factory": f"{TRUSTED}{exported.name}", "weights": None, "sha256": digest(exported)}
+    if model.card.is_grey:
+        said["channel_order"] = "rgb"  # the network itself makes one channel of three now
     content = model.card.model_copy(update=said).model_dump(mode="json", exclude={"fixed_inputs"})  # constants now
     with replacing(card) as unfinished:
         unfinished.write_text(whole_yaml(content), encoding="utf-8")

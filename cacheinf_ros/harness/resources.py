@@ -101,10 +101,12 @@ class ResourceWatch:
                     f"{name},{','.join(f'{value:.0f}' for value in sample)}\n" for sample in watched.samples
                 )
 
-    def growth(self, least_s: float) -> list[Growth]:
-        """Return the growth of each process that lived for at least so long."""
+    def growth(self, least_share: float) -> list[Growth]:
+        """Return the growth of each process that lived for at least this share of the longest life."""
         lives = [(each.name, np.array(each.samples)) for each in self._watched if len(each.samples) > 1]
-        return [growth_of(name, samples) for name, samples in lives if samples[-1, 0] - samples[0, 0] >= least_s]
+        found = [growth_of(name, samples) for name, samples in lives]
+        least_s = least_share * max((each.lived_s for each in found), default=0.0)
+        return [each for each in found if each.lived_s >= least_s]
 
 
 def slope_of(times_s: ArrayLike, values: ArrayLike) -> Slope | None:

@@ -188,7 +188,7 @@ class _Soak:
             where=self._where,
             recovery_s=[each for robot in self._robots for each in robot.recoveries()],
             starts_s=[seconds for robot in self._robots for seconds in robot.starts_s],
-            growth=self._resources.growth(self._config.duration_s / 4),
+            growth=self._resources.growth(1 / 4),
             diagnostics=self._diagnostics,
             server=ServerReport(sessions=self._sessions, rests=self._rests.found, missed_rests=self._rests.missed),
             deaths=[death for node in self._nodes for death in node.deaths],

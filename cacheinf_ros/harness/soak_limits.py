@@ -44,9 +44,12 @@ class SoakLimits(Config):
         return lines
 
     def not_judged(self, report: SoakReport) -> list[str]:
-        """Return whose growth has a limit and is not known, one line each."""
-        names = [name for name, slope in _slopes(report).items() if slope is None]
-        return [f"{name}'s growth, for too few samples" for name in names] if self.most_growth_mb_per_hour else []
+        """Return what has a limit and is not known, one line each."""
+        names = (
+            [name for name, slope in _slopes(report).items() if slope is None] if self.most_growth_mb_per_hour else []
+        )
+        lines = [f"{name}'s growth, for too few samples" for name in names]
+        return [*lines, "recovery, as nobody had to"] if self.most_recovery_s and not report.recovery_s else lines
 
     def _is_growth(self, slope: Slope) -> bool:
         beyond = slope.per_hour - _ERRORS * slope.error_per_hour

@@ -107,7 +107,7 @@ class SoakReport:
             concerned. They count from the fault; for a fault of the robot's own process, from when that is up again.
             Time in which its process is stopped, or its camera sends nothing, does not count.
         starts_s: seconds from the start of a robot's process until images reach it and its results are received.
-        growth: growth of the processes that lived for at least a quarter of the time.
+        growth: growth of the processes that lived for at least a quarter of the time that one of them did.
         diagnostics: the largest number of values that each node reported.
         server: results of the server's processes.
         deaths: processes that ended without being asked to, or with an exit code other than 0, and their last lines.

@@ -170,6 +170,7 @@ def _files() -> dict[str, list[bytes]]:
             for each in (
                 card,
                 {**card, "decoder": decoder, "labels": ["a"]},
+                {**card, "channel_order": "grey", "mean": [0.5], "std": [0.2]},
                 {**card, "fixed_inputs": {"sizes": [[640, 480]], "scale": 1}},
             )
         ],

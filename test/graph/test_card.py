@@ -23,6 +23,13 @@ def test_one_number_counts_for_all_channels(tmp_path: Path) -> None:
     assert grey.is_grey and grey.std == (0.2, 0.2, 0.2)
 
 
+@pytest.mark.parametrize("text", ["", "mean: [0]\n", "mean: [0, 1, 0]\nstd: [1]\n", "mean: [0]\nstd: [1, 2, 1]\n"])
+def test_grey_pictures_have_one_mean_and_one_std(tmp_path: Path, text: str) -> None:
+    (tmp_path / "grey.yaml").write_text(f"factory: net.onnx\nchannel_order: grey\n{text}")
+    with pytest.raises(ModelError, match=r"with channel_order grey, give one mean and one std\. For .*'mean: \[0\]'"):
+        read_card(tmp_path / "grey.yaml")
+
+
 @pytest.mark.parametrize("text", ["{0: person, 1: car}", "{1: car, 0: person}", "[person, car]"])
 def test_labels_may_be_numbered(tmp_path: Path, text: str) -> None:
     assert card(tmp_path, f"labels: {text}").labels == ("person", "car")
@@ -49,8 +56,6 @@ def test_no_size_is_the_models_own(tmp_path: Path) -> None:
         ("std: [0, 0, 0]", "std.0 = 0: input should be greater"),
         ("std: [1, -1, 1]", "std.1 = -1: input should be greater"),
         ("std: [1, 1, .inf]", "std.2 = inf: input should be less"),
-        ("channel_order: grey", "channel_order grey: give one mean and one std"),
-        ("channel_order: grey\nmean: [0, 1, 0]\nstd: [1]", "channel_order grey: give one mean"),
         ("channel_order: grey\nmean: [0]\nstd: [1]", "channel_order grey is for ONNX files. Let a:b be a network that"),
         ("scale: .nan", "scale = nan: input should be"),
         ("input_size: 640", r"input_size = 640: give height and width, such as 480x640 or \[480, 640\]"),

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import yolo
+from networks.lowered import graph_of
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -18,7 +20,9 @@ from oracle import assert_sequence_equals_dense
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import Model, load_kept_model, load_model
+from cacheinf_ros.graph import Model, ModelCard, load_kept_model, load_model
+from cacheinf_ros.graph.known_models import recognised
+from cacheinf_ros.graph.write import write_model
 
 SIZE = (16, 24)
 GREY = "channel_order: grey\nmean: [0.4]\nstd: [0.2]\n"
@@ -106,7 +110,7 @@ def test_a_kept_graph_is_not_used_without_the_card(tmp_path: Path, monkeypatch: 
     [
         ("", r"takes \[1, 1, 16, 24\], a grey picture\. Say so in a model card.*'channel_order: grey'.*'mean: \[0\]'"),
         ("channel_order: rgb\nmean: [0]\nstd: [1]\n", "a grey picture"),
-        ("channel_order: grey\n", r"give one mean and one std; for values of 0 to 1: mean: \[0\], std: \[1\]"),
+        ("channel_order: grey\n", r"give one mean and one std\. For values of 0 to 1: 'mean: \[0\]' and 'std: \[1\]'"),
         ("channel_order: grey\nmean: [0.4, 0.5, 0.4]\nstd: [1]\n", "give one mean"),
         ("channel_order: grey\nmean: [0.4, 0.5]\nstd: [1]\n", r"three numbers, .*, or one for all"),
     ],
@@ -117,9 +121,32 @@ def test_a_card_that_says_too_little_is_refused(tmp_path: Path, text: str, messa
         load_model(card(tmp_path, text))
 
 
+def test_a_written_model_is_no_longer_grey(tmp_path: Path) -> None:
+    """Its network makes one channel of three by itself."""
+    network(tmp_path)
+    model = load_model(card(tmp_path))
+    write_model(model, tmp_path / "written.yaml")
+    written = load_model(str(tmp_path / "written.yaml"))
+    picture = np.random.default_rng(1).integers(0, 256, (*SIZE, 3), np.uint8)
+    assert not written.card.is_grey
+    np.testing.assert_array_equal(answer(written, picture), answer(model, picture))
+
+
+def test_known_detectors_are_recognised() -> None:
+    """The card says which values a grey picture has, and the shapes of the outputs say the rest."""
+    said = ModelCard(name="thermal", factory="net.onnx", channel_order="grey", mean=(0.4,) * 3, std=(0.2,) * 3)
+    graph = graph_of(yolo.Yolo8().eval(), (96, 128))
+    found = recognised(said, graph)
+    assert found.decoder is not None and found.decoder.kind == "yolo" and found.resize == "letterbox"
+    assert (found.is_grey, found.mean, found.std) == (True, said.mean, said.std)
+    assert recognised(said.changed(resize="stretch"), graph).decoder is None
+
+
 def test_networks_that_take_colours_are_not_grey(tmp_path: Path) -> None:
     network(tmp_path, channels=3)
-    with pytest.raises(ModelError, match=r"takes \[1, 3, 16, 24\], not one image \[1, 1, height, width\]"):
+    with pytest.raises(
+        ModelError, match=r"takes \[1, 3, 16, 24\], a picture in colour: leave out 'channel_order: grey'"
+    ):
         load_model(card(tmp_path))
     with pytest.raises(ModelError, match="channel_order grey is for ONNX files"):
         load_model(card(tmp_path, factory="torchvision:resnet18"))

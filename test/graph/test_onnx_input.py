@@ -59,6 +59,7 @@ def network(
         ({"image": [4, 3, *SIZE]}, r"takes \[4, 3, 16, 24\], 4 images at once: export it with batch 1"),
         ({"image": [1, *SIZE, 3]}, r"takes \[1, 16, 24, 3\], channels last: export it with channels first, NCHW"),
         ({"image": ["n", "h", "w", 3]}, r"takes \[n, h, w, 3\], channels last: export it with channels first, NCHW"),
+        ({"image": [1, *SIZE, 1]}, r"takes \[1, 16, 24, 1\], channels last: .* NCHW, \[1, 1, height, width\]"),
         ({"image": [1, 2, *SIZE]}, r"takes \[1, 2, 16, 24\], not one image \[1, 3, height, width\]: export it so"),
         ({"image": [1, 3, "h", "w"]}, r"open: give one, --size HEIGHTxWIDTH .* -p input_size:=HEIGHTxWIDTH .* card"),
     ],

@@ -65,7 +65,8 @@ def test_the_server_is_judged_while_nobody_is_there() -> None:
     assert lines(report(grown("server", 50.0, 0.1), rests_mb=(560.0,) * 8)) == []
     assert "server grew by 40.0" in lines(report(rests_mb=tuple(560.0 + 5 * i for i in range(8))))[0]
     alone = report(grown("server", 50.0, 0.1))
-    assert lines(alone) == [] and LIMITS.not_judged(alone) == ["server's growth, for too few samples"]
+    assert lines(alone) == []
+    assert LIMITS.not_judged(alone) == ["server's growth, for too few samples", "recovery, as nobody had to"]
 
 
 def test_one_late_recovery_in_a_hundred_is_allowed() -> None:

@@ -59,10 +59,11 @@ def take_affine(done: Done, conv: Conv) -> Rewrite | None:
     return Rewrite(absorbed=(affine,), operators=(merged,))
 
 
-def take_mixed_colours(done: Done, conv: Conv) -> Rewrite | None:
-    """Rewrite conv(colours of the picture mixed pixel by pixel, as where they become grey) as one convolution.
+def take_grey(done: Done, conv: Conv) -> Rewrite | None:
+    """Rewrite conv(colours of the picture mixed into one channel, pixel by pixel) as one convolution.
 
-    Inside a network this could take more operations; a picture has three channels only.
+    It multiplies three times as often, which is little for a first layer, and saves a map of full resolution; the
+    layers that stay in float32 where others are in 16 bits (engine/stem.py) are the network's own.
     """
     mix = done.sole(conv.inputs[0], Conv)
     if mix is None or mix.inputs[0] in done.operators or not _is_mix(mix) or conv.groups != 1:
@@ -77,9 +78,9 @@ def take_mixed_colours(done: Done, conv: Conv) -> Rewrite | None:
 
 
 def _is_mix(conv: Conv) -> bool:
-    """Tell whether each output pixel is a linear function of the same pixel of the only input."""
+    """Tell whether each output pixel is one linear function of the same pixel of the only input."""
     is_plain = len(conv.inputs) == 1 and conv.groups == 1 and conv.activation.is_linear
-    return is_plain and conv.window.is_pointwise
+    return is_plain and len(conv.weight) == 1 and conv.window.is_pointwise
 
 
 def choose_outputs(done: Done, select: Select) -> Rewrite | None:
