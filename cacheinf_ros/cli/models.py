@@ -19,7 +19,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import TRUSTED, Graph, Model, ModelCard, WeightsOrigin
+from cacheinf_ros.graph import TRUSTED, VALUE_FIELDS, Graph, Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
@@ -31,7 +31,6 @@ _WEIGHTS = {
 }
 
 _NETWORK_FILES = {".onnx", ".pt2"}
-_VALUE_FIELDS = {"channel_order", "scale", "mean", "std"}
 """What a card may say of the values of images; torchvision's networks want the default."""
 
 _LABELS = 5
@@ -133,7 +132,7 @@ def _reading(model: Model) -> Iterator[str]:
     from cacheinf_ros.engine.decisions import judged_as
 
     card = model.card
-    by = "" if card.model_fields_set & _VALUE_FIELDS or not _is_file(card) else ", by default: the file does not say"
+    by = "" if card.model_fields_set & VALUE_FIELDS or not _is_file(card) else ", by default: the file does not say"
     yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}{by}"
     outputs = _outputs(model)
     yield from _answer(card, outputs)

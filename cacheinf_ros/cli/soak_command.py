@@ -128,17 +128,11 @@ def figures(report: SoakReport) -> dict[str, Any]:
 
 
 def _in_mb(slope: Slope | None) -> dict[str, float] | None:
-    if slope is None:
-        return None
-    return {
-        "samples": slope.samples,
-        "mb_per_hour": slope.per_hour / _MB,
-        "error_mb_per_hour": slope.error_per_hour / _MB,
-    }
+    return None if slope is None else asdict(slope.in_mb)
 
 
 def _told(slope: Slope | None) -> str:
-    return "" if slope is None else f"{slope.per_hour / _MB:+.1f} +- {slope.error_per_hour / _MB:.1f}"
+    return "" if slope is None else f"{slope.in_mb.per_hour:+.1f} +- {slope.in_mb.error_per_hour:.1f}"
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:

@@ -22,6 +22,8 @@ Resize = Literal["stretch", "letterbox", "letterbox_corner"]
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]  # far from where float32 ends, so that every input is finite
 _Divisor = Annotated[float, Field(ge=1e-6, le=1e6)]
 _VALUES = {"scale", "mean", "std"}
+VALUE_FIELDS = frozenset({"channel_order", *_VALUES})
+"""The fields of a card that say which values the input has."""
 
 
 class ModelCard(Config):

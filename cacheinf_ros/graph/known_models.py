@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.card import VALUE_FIELDS, ModelCard
 from cacheinf_ros.graph.decoder_configs import SsdBoxes
 from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
@@ -29,8 +29,7 @@ from cacheinf_ros.graph.known_heads import (
 )
 
 _CARDS = Path(__file__).parent / "cards" / "known"
-_VALUES = {"channel_order", "scale", "mean", "std"}
-_SAID = {"decoder", "resize", *_VALUES}
+_SAID = {"decoder", "resize", *VALUE_FIELDS}
 _FASTESTDET_STRIDE = 16
 
 
@@ -57,7 +56,7 @@ def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
 
 def _is_taken_as_it_is(card: ModelCard) -> bool:
     said = card.model_fields_set & _SAID
-    return bool(said - _VALUES if card.is_grey else said)
+    return bool(said - VALUE_FIELDS if card.is_grey else said)
 
 
 def _completed(card: ModelCard, name: str, decoder: dict[str, Any]) -> ModelCard:

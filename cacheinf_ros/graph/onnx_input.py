@@ -18,8 +18,8 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorP
 _MOVING = {"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}  # they compute nothing
 
 
-def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[str, tuple[int, int]]:
-    """Return the name of the input, and the (height, width) of its images.
+def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[str, tuple[int, int, int]]:
+    """Return the name of the input, and the (channels, height, width) of its images.
 
     Args:
         path: where the model comes from, for errors.
@@ -40,7 +40,8 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
             f"{path} must take one image, but its inputs are: {named}. Export it with the image alone{card_says}"
         )
     (image,) = inputs
-    size = _fixed_size(image, path, card)
+    channels = 1 if card.is_grey else 3
+    size = _fixed_size(image, path, channels)
     kind = image.type.tensor_type.elem_type
     if kind not in _FLOATS:
         _check_whole_numbers(model.graph.node, image.name, f"{path} takes {TensorProto.DataType.Name(kind).lower()}")
@@ -50,25 +51,24 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
                 "card which values it wants; for pixels as they are: 'scale: 1', 'mean: [0, 0, 0]' and "
                 "'std: [1, 1, 1]', each on a line"
             )
-    return image.name, agreed_size(str(path), size, card.input_size)
+    return image.name, (channels, *agreed_size(str(path), size, card.input_size))
 
 
-def _fixed_size(image: onnx.ValueInfoProto, path: Path, card: ModelCard) -> tuple[int, int]:
-    """Return the (height, width) that the file fixes, 0 where one is open."""
+def _fixed_size(image: onnx.ValueInfoProto, path: Path, channels: int) -> tuple[int, int]:
+    """Return the (height, width) that the file fixes, 0 where one is open; its images must have so many channels."""
     sides = [side.dim_value for side in image.type.tensor_type.shape.dim]
     if len(sides) == 4 and sides[1] not in (1, 3) and sides[3] in (1, 3):
         raise ModelError(
             f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, "
             f"[1, {sides[3]}, height, width]"
         )
-    if len(sides) == 4 and sides[1] == 1 and not card.is_grey:
+    if len(sides) == 4 and sides[1] == 1 and channels != 1:
         raise ModelError(
             f"{path} takes {_shape(image)}, a grey picture. Say so in a model card, and which values it wants: "
             "'channel_order: grey', and for values of 0 to 1 'mean: [0]' and 'std: [1]', each on a line"
         )
-    if len(sides) == 4 and sides[1] == 3 and card.is_grey:
+    if len(sides) == 4 and sides[1] == 3 and channels != 3:
         raise ModelError(f"{path} takes {_shape(image)}, a picture in colour: leave out 'channel_order: grey'")
-    channels = 1 if card.is_grey else 3
     if len(sides) != 4 or sides[1] not in (0, channels):
         raise ModelError(f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so")
     if sides[0] > 1:

@@ -155,13 +155,12 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
     except Exception as error:  # protobuf and the checker have no common base
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
     fix_inputs(model, path, card.fixed_inputs)
-    name, size = image_input(model, path, card)
-    channels = 1 if card.is_grey else 3
+    name, shape = image_input(model, path, card)
     try:
-        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,{channels},{size[0]},{size[1]}"])
+        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,{','.join(map(str, shape))}"])
     except Exception as error:  # whatever its shape inference stumbles over
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
     if any(node.op_type == "Shape" for node in model.graph.node):  # it is folded where the shapes are known
-        check_size(path, name, size, channels)
+        check_size(path, name, shape)
     fixed = frozenset(each.name for each in card.fixed_inputs)
-    return OnnxModule(model, name, size, fixed, is_grey=card.is_grey).eval()
+    return OnnxModule(model, name, shape[1:], fixed, is_grey=card.is_grey).eval()

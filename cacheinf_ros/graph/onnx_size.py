@@ -13,22 +13,22 @@ Size = tuple[int, int]
 _COARSEST = 32  # pixels of the input for one of the smallest feature map, in most networks
 
 
-def check_size(path: Path, name: str, size: Size, channels: int = 3) -> None:
+def check_size(path: Path, name: str, image_shape: tuple[int, int, int]) -> None:
     """Check that the shapes of all values fit each other.
 
     Args:
         path: path of the file; where it leaves its images' size open, the error names others.
         name: name of its input.
-        size: (height, width) of the images.
-        channels: number of their channels.
+        image_shape: (channels, height, width) of the images.
 
     Raises:
         ModelError: they do not, by ONNX's own rules.
     """
+    size = image_shape[1:]
     model = onnx.load(path, load_external_data=False)
     (image,) = (value for value in model.graph.input if value.name == name)
     is_open = not all(side.dim_value for side in image.type.tensor_type.shape.dim[2:])
-    for side, length in zip(image.type.tensor_type.shape.dim, (1, channels, *size), strict=True):
+    for side, length in zip(image.type.tensor_type.shape.dim, (1, *image_shape), strict=True):
         side.dim_value = length
     for output in model.graph.output:  # whatever the exporter wrote was for another size
         output.type.tensor_type.ClearField("shape")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,11 @@ class Slope:
     samples: int
     per_hour: float
     error_per_hour: float
+
+    @property
+    def in_mb(self) -> Slope:
+        """The line in MB, where the samples are bytes."""
+        return replace(self, per_hour=self.per_hour / _MB, error_per_hour=self.error_per_hour / _MB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ _ERRORS = 2.0  # standard errors by which a slope must exceed its limit
 _LEAST_SAMPLES = 5
 _WHOLE = 0.9  # share of the soak that a process must have lived: the memory of young ones still fills
 _LATE_SHARE = 0.01  # of all recoveries that may be late
-_MB = 1e6
 
 
 class SoakLimits(Config):
@@ -33,7 +32,7 @@ class SoakLimits(Config):
         server's counts while nobody is there, because it grows with the number of its robots.
         """
         lines = [
-            f"{name} grew by {slope.per_hour / _MB:.1f} +- {slope.error_per_hour / _MB:.1f} MB an hour"
+            f"{name} grew by {slope.per_hour:.1f} +- {slope.error_per_hour:.1f} MB an hour"
             for name, slope in _slopes(report).items()
             if slope is not None and self._is_growth(slope)
         ]
@@ -45,20 +44,21 @@ class SoakLimits(Config):
 
     def not_judged(self, report: SoakReport) -> list[str]:
         """Return what has a limit and is not known, one line each."""
-        names = (
-            [name for name, slope in _slopes(report).items() if slope is None] if self.most_growth_mb_per_hour else []
-        )
-        lines = [f"{name}'s growth, for too few samples" for name in names]
-        return [*lines, "recovery, as nobody had to"] if self.most_recovery_s and not report.recovery_s else lines
+        lines = []
+        if self.most_growth_mb_per_hour:
+            unknown = (name for name, slope in _slopes(report).items() if slope is None)
+            lines += [f"{name}'s growth, for too few samples" for name in unknown]
+        if self.most_recovery_s and not report.recovery_s:
+            lines.append("recovery, as nobody had to")
+        return lines
 
     def _is_growth(self, slope: Slope) -> bool:
-        beyond = slope.per_hour - _ERRORS * slope.error_per_hour
-        return 0 < self.most_growth_mb_per_hour * _MB < beyond
+        return 0 < self.most_growth_mb_per_hour < slope.per_hour - _ERRORS * slope.error_per_hour
 
 
 def _slopes(report: SoakReport) -> dict[str, Slope | None]:
-    """Return the slopes of resident bytes that are judged, by process; None: too few samples."""
+    """Return the slopes of resident memory that are judged, in MB, by process; None: too few samples."""
     longest_s = max((each.lived_s for each in report.growth), default=0.0)
     slopes = {each.name: each.memory_slope for each in report.growth if each.lived_s >= _WHOLE * longest_s}
     slopes["server"] = report.server.growth
-    return {name: slope if slope and slope.samples >= _LEAST_SAMPLES else None for name, slope in slopes.items()}
+    return {name: slope.in_mb if slope and slope.samples >= _LEAST_SAMPLES else None for name, slope in slopes.items()}

@@ -35,10 +35,7 @@ def report(*growth: Growth, rests_mb: tuple[float, ...] = (), recovery_s: tuple[
 
 
 LIMITS = SoakLimits(most_growth_mb_per_hour=1.0, most_recovery_s=2.0)
-
-
-def lines(report: SoakReport) -> list[str]:
-    return LIMITS.exceeded(report)
+lines = LIMITS.exceeded
 
 
 def test_nothing_is_judged_without_limits() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cacheinf_ros.offload.protocol.packets import USUAL, Assembly, Kind, Packet, text_of
+from cacheinf_ros.offload.protocol.packets import LARGEST, Assembly, Kind, Packet, text_of
 
 ANSWERS = (Kind.SEARCHING, Kind.SCHEDULES, Kind.NO_SCHEDULES)
 _AGAIN_S = 1.0  # the time until a question without an answer is repeated: it, or its answer, was lost
@@ -72,7 +72,7 @@ class ScheduleRequest:
         return self.answer is not None or bool(self.refusal)
 
     def _take(self, packet: Packet) -> None:
-        if (packet.parts - 1) * USUAL >= self._most_bytes:  # nobody sends smaller parts than that
+        if (packet.parts - 1) * LARGEST > self._most_bytes:
             self.refusal = f"its table has {packet.parts} parts, more than one of this network"
             return
         self._assembly = Assembly.of(self._assembly, packet)

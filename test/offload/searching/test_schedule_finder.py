@@ -22,7 +22,7 @@ from cacheinf_ros.offload.planning.plan_table import ScheduleTable, solve
 from cacheinf_ros.offload.planning.stored_plans import kept_table
 from cacheinf_ros.offload.protocol import schedule_request
 from cacheinf_ros.offload.protocol.link_faults import Faults
-from cacheinf_ros.offload.protocol.packets import LARGEST, USUAL, Kind, Packet, cut
+from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, Packet, cut
 from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
 from cacheinf_ros.offload.protocol.schedule_service import ScheduleService
 from cacheinf_ros.offload.searching import ScheduleFinder, schedule_finder
@@ -161,17 +161,16 @@ MOST = 1_500_000
 
 @settings(max_examples=40)
 @given(
-    size=st.sampled_from([0, 1, USUAL, USUAL + 1, 4 * USUAL, MOST]) | st.integers(0, MOST),
+    size=st.sampled_from([0, 1, LARGEST, LARGEST + 1, MOST]) | st.integers(0, MOST),
     seed=st.integers(0, 2**32 - 1),
     order=st.randoms(use_true_random=False),
-    largest=st.sampled_from([0, USUAL, LARGEST]),
     repeats=st.integers(1, 2),
 )
-def test_an_answer_in_parts_is_put_together(size: int, seed: int, order: object, largest: int, repeats: int) -> None:
+def test_an_answer_in_parts_is_put_together(size: int, seed: int, order: object, repeats: int) -> None:
     content = np.random.default_rng(seed).bytes(size)
     request = ScheduleRequest(b"question", MOST)
     assert request.is_due(1.0)
-    packets = [*cut(content, session="robot", epoch=1, kind=Kind.SCHEDULES, largest=largest)]
+    packets = [*cut(content, session="robot", epoch=1, kind=Kind.SCHEDULES)]
     order.shuffle(packets)  # type: ignore[attr-defined]
     for packet in packets * repeats:
         request.hear(packet, 2.0)
