@@ -118,7 +118,7 @@ USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 (AUTOSTART,) = _declared(_NODES, "LifecycleConfig", "autostart")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
-CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability")
+CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values")
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
 MODEL = _declared(_NODES, "ModelConfig", "model", "weights", "input_size")
 ENGINE = _declared(

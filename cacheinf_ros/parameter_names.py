@@ -69,8 +69,8 @@ _NAMES = """
 autostart block_size budget_horizon_s cache.audit_every cache.budget_mb cache.keep catalogs classes cloud_budget
 dense_precision device device_memory_mb diagnostics.latency_budget_ms diagnostics.stuck_after_s energy.compute_w
 energy.idle_w energy.receive_w energy.transmit_w energy_budget_j every expiry fleet frame_id frames gpu.cameras
-image_reliability image_topic image_transport input_size linger_s loop map_timeout_ms matcher max_error max_loss
-max_missed max_output_bytes mode model outputs policy precision publish_clock queue_size rate rates region
+image_reliability image_topic image_transport image_values input_size linger_s loop map_timeout_ms matcher max_error
+max_loss max_missed max_output_bytes mode model outputs policy precision publish_clock queue_size rate rates region
 result_topic same_bits score_threshold search_range server.catalog_memory_mb server.deadline_ms server.forget_after_s
 server.jpeg_quality server.limit_link server.load_deadline_ms server.max_robots server.policy server.price_mb
 server.price_most server.price_s server.priority server.probe_max_s server.probe_s server.schedule_s server.search_s

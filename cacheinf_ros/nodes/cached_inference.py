@@ -25,9 +25,10 @@ from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import CacheMap
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
+from cacheinf_ros.nodes.conversions import cache_map_message, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.image_reader import ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared, prepare
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
 from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
@@ -88,6 +89,7 @@ class CachedInferenceNode(FrameNode):
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match, failed=self.health.failed)
+        self._reader = ImageReader(get(ImageConfig), self.health)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self._pipeline.connect()
         gives_way = not self._pipeline.waits_for_server
@@ -109,7 +111,7 @@ class CachedInferenceNode(FrameNode):
 
     def _match(self, arrival: Arrival) -> None:
         with guarded(f"frame {arrival.stamp_ns}") as failure:
-            image = image_from(arrival.message)
+            image = self._reader.read(arrival.message)
         if failure:
             matched = _Matched(arrival=arrival, error=failure.reason)
             update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
@@ -134,7 +136,7 @@ class CachedInferenceNode(FrameNode):
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
         if self._maps.get_subscription_count():
-            self._maps.publish(cache_map_message(arrival.header, update))
+            self._maps.publish(cache_map_message(arrival.header, update, get(ImageConfig).image_values))
         return update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:

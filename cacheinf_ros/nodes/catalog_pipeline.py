@@ -30,11 +30,11 @@ from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.class_reports import ClassReports
-from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.energy import announced_meter
 from cacheinf_ros.nodes.figures import FigureTopic
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.image_reader import ImageReader
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.server_connection import ServerConnection
@@ -42,7 +42,14 @@ from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline import guarded
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
+from cacheinf_ros.pipeline.node_configs import (
+    ImageConfig,
+    LimitConfig,
+    Outputs,
+    ResultConfig,
+    ServerTopicsConfig,
+    SharingConfig,
+)
 
 _RESULT_DEPTH = 100  # results of all models together
 _PERIOD_S = 1.0
@@ -75,7 +82,7 @@ class CatalogPipeline:
         MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, SharingConfig, OffloadConfig, PowerModel,
         LimitConfig, CatalogBudgetConfig,
     )  # fmt: skip
-    """The configurations that the node must declare besides :class:`CatalogConfig`."""
+    """The configurations that the node must declare besides :class:`CatalogConfig` and :class:`ImageConfig`."""
 
     def __init__(self, node: FrameNode) -> None:
         """Read the catalogs; raises :class:`CacheinfError` where that fails, or no variant of a model may run."""
@@ -95,6 +102,7 @@ class CatalogPipeline:
         self._results = publish_on(node, InferenceResult, get(ResultConfig).result_topic, profile(_RESULT_DEPTH))
         node.health.counted("result_subscribers", self._results.get_subscription_count)
         self._figures: dict[str, FigureTopic] = {}
+        self._reader = ImageReader(get(ImageConfig), node.health)
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
         self._serve(self._made(folders))
@@ -225,7 +233,7 @@ class CatalogPipeline:
     def _seen(self, arrival: Arrival) -> View:
         """Return the image, decoded once for all models."""
         if self._view is None or self._view[0] is not arrival:
-            view = View(image=image_from(arrival.message), stamp_ns=arrival.stamp_ns, header=arrival.header)
+            view = View(image=self._reader.read(arrival.message), stamp_ns=arrival.stamp_ns, header=arrival.header)
             self._view = arrival, view
         return self._view[1]
 

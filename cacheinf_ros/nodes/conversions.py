@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -18,7 +19,7 @@ from cacheinf_ros import msg
 from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError, MessageError, quoted
 from cacheinf_ros.pipeline import MapUpdate, Status
-from cacheinf_ros.sources import MOST_PIXELS, decode_compressed, decode_image
+from cacheinf_ros.sources import MOST_PIXELS, ValueRange, decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000
 _MOST_BLOCKS = 2**21  # of a map that is received: enough for 4K images in blocks of 2; dozens of maps are kept
@@ -48,8 +49,12 @@ def image_size(message: Any) -> tuple[int, int]:
     return (height, width) if height * width <= MOST_PIXELS else (1, 1)
 
 
-def image_from(message: Any) -> Pixels:
+def image_from(message: Any, values: ValueRange | None = None) -> Pixels:
     """Decode a message with the fields of sensor_msgs/Image or CompressedImage.
+
+    Args:
+        message: the message.
+        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
 
     Returns:
         uint8 [height, width, 3], BGR; must not be written to, because it may share the message's memory.
@@ -58,9 +63,9 @@ def image_from(message: Any) -> Pixels:
         MessageError: the message holds no image that can be read.
     """
     if hasattr(message, "format"):
-        return decode_compressed(message.data, message.format)
+        return decode_compressed(message.data, message.format, values)
     return decode_image(
-        message.encoding, message.height, message.width, message.step, message.data, bool(message.is_bigendian)
+        message.encoding, message.height, message.width, message.step, message.data, bool(message.is_bigendian), values
     )
 
 
@@ -79,8 +84,14 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
     return data.tobytes()
 
 
-def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
-    """Convert a cache map and its place in the chain to a message."""
+def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[float] = (0.0, 0.0)) -> msg.CacheMap:
+    """Convert a cache map and its place in the chain to a message.
+
+    Args:
+        header: of the image.
+        link: the map.
+        image_values: the parameter of this name, with which the image was read.
+    """
     cache_map = link.cache_map
     return msg.CacheMap(
         header=header,
@@ -97,11 +108,25 @@ def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
         matcher=link.matcher,
         reason=cache_map.reason,
         matching_ms=link.matching_ms,
+        image_values=image_values,
     )
 
 
-def link_from(message: msg.CacheMap) -> MapUpdate:
-    """Convert a cache map message to a value; raises :class:`MessageError` where it contradicts itself."""
+def link_from(message: msg.CacheMap, image_values: Sequence[float] | None = None) -> MapUpdate:
+    """Convert a cache map message to a value.
+
+    Args:
+        message: the message.
+        image_values: the values with which its image must have been read; None: any will do.
+
+    Raises:
+        MessageError: the message contradicts itself, or is of an image that was read with other values.
+    """
+    if image_values is not None and tuple(message.image_values) != tuple(image_values):
+        raise MessageError(
+            f"cache map {message.sequence} of {quoted(message.session)} is of an image that was read with image_values "
+            f"{[*map(float, message.image_values)]}, here they are {[*image_values]}; start both nodes with the same"
+        )
     try:
         return MapUpdate(
             session=message.session,

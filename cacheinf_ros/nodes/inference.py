@@ -6,9 +6,10 @@ from __future__ import annotations
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import image_from, link_from
+from cacheinf_ros.nodes.conversions import link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.image_reader import ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, prepare
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline import FramePairing, Paired, guarded
@@ -39,6 +40,7 @@ class InferenceNode(FrameNode):
         )
         self._tell_engine_state()
         self._maps = subscribe_to(self, CacheMap, CACHE_MAPS, self._store_map, profile(MAP_DEPTH))
+        self._reader = ImageReader(get(ImageConfig), self.health)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self._pipeline.connect()
         gives_way = not self._pipeline.waits_for_server
@@ -62,7 +64,7 @@ class InferenceNode(FrameNode):
 
     def _store_map(self, message: CacheMap) -> None:
         with guarded("cache map") as failure:
-            update = link_from(message)
+            update = link_from(message, self.parameters.get(ImageConfig).image_values)
             self.store(lambda: self._pairing.add_map(update))
         if failure:
             self.health.failed(failure.reason)
@@ -80,7 +82,8 @@ class InferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[Arrival]) -> None:
         self._tell_engine_state()
-        outcome = self._pipeline.answer(paired.frame, lambda: prepare(image_from(paired.frame.message), paired))
+        read = self._reader.read
+        outcome = self._pipeline.answer(paired.frame, lambda: prepare(read(paired.frame.message), paired))
         self.store(lambda: self._pairing.note(paired, outcome))
 
 

@@ -10,9 +10,10 @@ from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
+from cacheinf_ros.nodes.conversions import cache_map_message, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
+from cacheinf_ros.nodes.image_reader import ImageReader
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline import LatestQueue, MapUpdate, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
@@ -38,6 +39,7 @@ class MatcherNode(FrameNode):
         self._engine_states = subscribe_to(
             self, EngineState, engine_state_topic(self), self._store_engine_state, profile(1, latched=True)
         )
+        self._reader = ImageReader(get(ImageConfig), self.health)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self.begin(self._queue, self._match)
 
@@ -69,11 +71,12 @@ class MatcherNode(FrameNode):
             update = self._link(arrival)
         if failure:
             update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
-        self._maps.publish(cache_map_message(arrival.header, update))
+        values = self.parameters.get(ImageConfig).image_values
+        self._maps.publish(cache_map_message(arrival.header, update, values))
         self.health.result(arrival.age_ms, update.cache_map.reuse_ratio, failure.reason)
 
     def _link(self, arrival: Arrival) -> MapUpdate:
-        image = image_from(arrival.message)
+        image = self._reader.read(arrival.message)
         if self._is_wanted:
             update = self._producer.link(
                 image,

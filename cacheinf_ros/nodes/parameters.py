@@ -154,7 +154,7 @@ def _switch(name: str) -> str:
 
 
 def _value(declaration: Declaration, given: Parameter[Any] | None) -> Any:
-    """Return the default, or what was given if its type is right; a whole number is accepted for a float."""
+    """Return the default, or what was given if its type is right; whole numbers are accepted for floats."""
     default = declaration.info.default
     default = default.value if isinstance(default, Enum) else default
     if given is None:
@@ -162,6 +162,8 @@ def _value(declaration: Declaration, given: Parameter[Any] | None) -> Any:
     wanted = Parameter.Type.from_parameter_value(default)
     if wanted is Parameter.Type.DOUBLE and given.type_ is Parameter.Type.INTEGER:
         return float(given.value)
+    if wanted is Parameter.Type.DOUBLE_ARRAY and given.type_ is Parameter.Type.INTEGER_ARRAY:
+        return tuple(map(float, given.value))
     if given.type_ is not wanted:
         kind = wanted.name.lower().replace("_", " ")
         example = str(declaration.example or given.value) if default == "" else default

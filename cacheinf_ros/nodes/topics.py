@@ -27,6 +27,7 @@ MAP_DEPTH = 32
 CACHE_MAPS = "cache_map"
 """The topic between matcher and inference."""
 
+_COMPRESSED = ("/compressed", "/compressedDepth")
 _DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS discovers late
 _OVERRIDABLE = (*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY)
 
@@ -131,7 +132,7 @@ def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:
     """Return type and full name of an image topic, by image_transport's conventions."""
     if transport is ImageTransport.RAW:
         return Image, topic
-    return CompressedImage, topic if topic.endswith("/compressed") else f"{topic}/compressed"
+    return CompressedImage, topic if topic.endswith(_COMPRESSED) else f"{topic}{_COMPRESSED[0]}"
 
 
 def _overridden(node: Node, end: str, kinds: Sequence[QoSPolicyKind]) -> QoSOverridingOptions:

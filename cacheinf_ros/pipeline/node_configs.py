@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
+from pydantic import field_validator
+
 from cacheinf_ros.config import Config, parameter, unlisted
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.sources import ValueRange
 
 
 class ImageTransport(Enum):
@@ -79,9 +84,39 @@ class ImageConfig(Config):
         Reliability.AUTO,
         "auto: reliable where all publishers are, which loses nothing, else best_effort, which receives from every one",
     )
+    image_values: tuple[float, ...] = unlisted(
+        (0.0, 0.0),
+        "raw values of a thermal, depth or other camera of more than 8 bits that become black and white, such as "
+        "7000,9000; 0,0: the upper byte of 16 bits counts",
+    )
     queue_size: int = unlisted(
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
     )
+
+    @field_validator("image_values", mode="before")
+    @classmethod
+    def _listed(cls, value: Iterable[float]) -> tuple[float, ...]:
+        return tuple(value)  # rclpy passes an array
+
+    @field_validator("image_values")
+    @classmethod
+    def _usable(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        try:
+            _value_range(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @property
+    def value_range(self) -> ValueRange | None:
+        """The raw values that become black and white; None: the upper byte of 16 bits is kept."""
+        return _value_range(self.image_values)
+
+
+def _value_range(values: tuple[float, ...]) -> ValueRange | None:
+    if len(values) != 2:
+        raise ConfigError(f"{len(values)} values: give two, that of black and that of white, or 0, 0")
+    return ValueRange(*values) if any(values) else None
 
 
 class PairingConfig(Config):

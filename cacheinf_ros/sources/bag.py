@@ -17,6 +17,7 @@ from cacheinf_ros.errors import MessageError, SourceError
 from cacheinf_ros.sources.compressed import decode_compressed
 from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.value_range import ValueRange
 
 RAW_IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
@@ -31,13 +32,15 @@ class BagSource:
     Args:
         path: the bag.
         topic: an image topic; None: the only one there is.
+        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
 
     Raises:
         SourceError: the bag is damaged, or the topic is ambiguous.
     """
 
-    def __init__(self, path: Path, topic: str | None = None) -> None:
+    def __init__(self, path: Path, topic: str | None = None, values: ValueRange | None = None) -> None:
         self.path = path
+        self._values = values
         with _reader(path) as reader:
             self.topic = _choose(path, topic, _image_topics(reader), sorted(reader.topics))
             count = sum(connection.msgcount for connection in self._connections(reader))
@@ -70,7 +73,7 @@ class BagSource:
     def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
         try:
             if message.__msgtype__ == COMPRESSED_IMAGE:
-                return decode_compressed(message.data, message.format)
+                return decode_compressed(message.data, message.format, self._values)
             return decode_image(
                 message.encoding,
                 message.height,
@@ -78,6 +81,7 @@ class BagSource:
                 message.step,
                 message.data,
                 bool(message.is_bigendian),
+                self._values,
             )
         except MessageError as error:
             raise SourceError(f"{self.name}, message {index}: {error}") from None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import Any
 
 import cv2
@@ -11,17 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError, quoted
-from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
+from cacheinf_ros.sources.encoding import VALUES_REMEDY, decode_image, refuse_other_than_pictures
 from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged, picture_size
 from cacheinf_ros.sources.tiff_files import tiff_size
+from cacheinf_ros.sources.value_range import ValueRange
+
+_DEPTH_HEADER = struct.Struct("<iff")
+"""What compressed_depth_image_transport writes before a PNG: kind, and the quantisation of reciprocal distances."""
 
 
-def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
+def decode_compressed(data: Any, description: str = "", values: ValueRange | None = None) -> NDArray[np.uint8]:
     """Return the picture in a ``sensor_msgs/CompressedImage``, as it is stored: EXIF orientation is ignored.
 
     Args:
-        data: a whole JPEG, PNG or TIFF file, as anything with a buffer of bytes.
+        data: a whole JPEG, PNG or TIFF file, as anything with a buffer of bytes; with ``values`` also an image of
+            compressed_depth_image_transport, in PNG.
         description: the message's ``format`` field, such as "jpeg" or "rgb8; jpeg compressed bgr8".
+        values: which values of more than 8 bits become black and white; None: the upper byte of 16 bits is kept.
 
     Returns:
         uint8 [height, width, 3], BGR.
@@ -30,16 +37,31 @@ def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
         MessageError: the bytes are not a picture, not a camera's, or have too many pixels.
     """
     if "compressedDepth" in description:
-        raise MessageError(
-            f"a compressed image of format {quoted(description)} is a depth image; {NOT_A_PICTURE_REMEDY}"
-        )
+        return _decode_depth(data, description, values)
     stored = _stored_encoding(description)
     if stored.startswith("bayer_"):
         mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE)
         height, width = mosaic.shape
-        return decode_image(stored.replace("16", "8"), height, width, width, mosaic)
-    image = _read_file(data, description, cv2.IMREAD_COLOR)
+        return decode_image(stored.replace("16", "8"), height, width, width, np.asarray(mosaic, np.uint8))
+    if values is None:
+        image = np.asarray(_read_file(data, description, cv2.IMREAD_COLOR), np.uint8)
+    else:
+        image = values.to_bgr(_read_file(data, description, cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH))
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2BGR), np.uint8) if stored.startswith("rgb") else image
+
+
+def _decode_depth(data: Any, description: str, values: ValueRange | None) -> NDArray[np.uint8]:
+    """Decode distances: integers as they are, floats from their reciprocals, of which 0 says that none is known."""
+    if values is None:
+        raise MessageError(f"a compressed image of format {quoted(description)} is a depth image; {VALUES_REMEDY}")
+    raw = np.frombuffer(data, np.uint8)
+    depth = np.asarray(_read_file(raw[_DEPTH_HEADER.size :], description, cv2.IMREAD_ANYDEPTH), np.uint16)
+    if not description.startswith("32FC1"):
+        return values.to_bgr(depth)
+    _, scale, offset = _DEPTH_HEADER.unpack_from(raw.data)
+    with np.errstate(all="ignore"):  # the header may say anything
+        metres = np.float32(scale) / (depth - np.float32(offset))
+    return values.to_bgr(np.where(depth > 0, metres, np.float32(0)))
 
 
 def _stored_encoding(description: str) -> str:
@@ -55,7 +77,8 @@ def _stored_encoding(description: str) -> str:
     return match[2] or match[1]
 
 
-def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
+def _read_file(data: Any, description: str, mode: int) -> NDArray[np.generic]:
+    """Read a file as OpenCV does in this mode: [height, width] or [height, width, 3]."""
     raw = np.frombuffer(data, np.uint8)
     is_known = _may_be_decoded(raw.tobytes(), description)
     try:
@@ -68,7 +91,7 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
             f"a compressed image of format {quoted(description)} and {raw.size} bytes cannot be decoded; "
             "publish jpeg or png"
         )
-    return np.asarray(image, np.uint8)
+    return image
 
 
 def _may_be_decoded(raw: bytes, description: str) -> bool:

@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError, quoted
+from cacheinf_ros.sources.value_range import ValueRange
 
 NOT_A_PICTURE_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
+VALUES_REMEDY = (
+    f"{NOT_A_PICTURE_REMEDY}; or say which of its values are black and white: image_values: [0.3, 5.0] for nodes, "
+    "?values=0.3..5 behind the name of a bag or folder"
+)
 
 Pixels = NDArray[np.uint8]
 
@@ -37,6 +42,8 @@ class RawImage:
     step: int
     raw: Pixels
     is_bigendian: bool = False
+    values: ValueRange | None = None
+    """Which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept."""
 
     def plane(self, *, rows: int, columns: int, channels: int, start: int = 0, step: int | None = None) -> Pixels:
         """Return a view of some of the bytes as uint8 [rows, columns, channels]; nothing is copied.
@@ -65,6 +72,21 @@ class RawImage:
         view.flags.writeable = False
         return view
 
+    def in_8_bits(self, pixels: Pixels, integers: str) -> Pixels:
+        """Convert values of several bytes.
+
+        Args:
+            pixels: as :meth:`plane` returns them, with each value's bytes side by side.
+            integers: the values' type without its byte order, such as "u2" or "f4".
+
+        Returns:
+            contiguous uint8 [rows, columns, channels].
+        """
+        kind = np.dtype((">" if self.is_bigendian else "<") + integers)
+        if self.values is None:
+            return np.ascontiguousarray(pixels[:, :, 0 if self.is_bigendian else kind.itemsize - 1 :: kind.itemsize])
+        return self.values.to_8_bits(np.ascontiguousarray(pixels).view(kind))
+
     def require_even(self, *, height: bool) -> None:
         """Raise MessageError for an odd width, or height if ``height``: pixels share their colour in pairs."""
         if self.width % 2 or (height and self.height % 2):
@@ -92,7 +114,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved:
-    """All channels of a pixel side by side; the upper byte of 16-bit channels is kept."""
+    """All channels of a pixel side by side."""
 
     channels: int
     depth: int = 1
@@ -104,10 +126,26 @@ class Interleaved:
         """Implement :meth:`Layout.to_bgr`."""
         pixels = image.plane(rows=image.height, columns=image.width, channels=self.channels * self.depth)
         if self.depth == 2:
-            pixels = np.ascontiguousarray(pixels[:, :, 0 if image.is_bigendian else 1 :: 2])
+            pixels = image.in_8_bits(pixels, "u2")
         if self.code is None:
             return np.ascontiguousarray(pixels)
         return np.asarray(cv2.cvtColor(pixels, self.code), np.uint8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """One number per pixel that is no brightness: a distance or a temperature."""
+
+    kind: str
+    """The type of the numbers, without byte order, such as "f4"."""
+
+    def to_bgr(self, image: RawImage) -> Pixels:
+        """Implement :meth:`Layout.to_bgr`; raises :class:`MessageError` without a range of values."""
+        if image.values is None:
+            raise _no_picture(image.encoding)
+        size = np.dtype(self.kind).itemsize
+        numbers = image.plane(rows=image.height, columns=image.width, channels=size)
+        return np.asarray(cv2.cvtColor(image.in_8_bits(numbers, self.kind), cv2.COLOR_GRAY2BGR), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +228,7 @@ _LAYOUTS: dict[str, Layout] = {
     "nv21": QuarterChroma(code=cv2.COLOR_YUV2BGR_NV21),
     "nv24": FullChroma(),
 }
+_NUMBERS = {"16SC1": Numbers(kind="i2"), "32FC1": Numbers(kind="f4"), "64FC1": Numbers(kind="f8")}
 _NO_PICTURES = {
     **{f"{bits}FC{n}": "a depth or float image" for bits in (32, 64) for n in (1, 2, 3, 4)},
     **{f"{bits}SC{n}": "an image of signed numbers" for bits in (8, 16, 32) for n in (1, 2, 3, 4)},
@@ -198,37 +237,57 @@ _NO_PICTURES = {
 
 
 def decode_image(
-    encoding: str, height: int, width: int, step: int, data: Any, is_bigendian: bool = False
+    encoding: str,
+    height: int,
+    width: int,
+    step: int,
+    data: Any,
+    is_bigendian: bool = False,
+    values: ValueRange | None = None,
 ) -> NDArray[np.uint8]:
     """Return the picture in the fields of a ``sensor_msgs/Image``.
 
     Args:
-        encoding: a name from sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV.
+        encoding: a name from sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV; with
+            ``values`` also 16SC1, 32FC1 and 64FC1.
         height, width: size in pixels.
         step: bytes per row, padding included; for nv12, nv21 and nv24, per row of the luma plane.
         data: the pixels, as anything with a buffer of bytes (bytes, array.array, uint8 array).
-        is_bigendian: byte order of 16-bit pixels.
+        is_bigendian: byte order of pixels with more than 8 bits.
+        values: which values of more than 8 bits become black and white; None: the upper byte of 16 bits is kept.
 
     Returns:
-        uint8 [height, width, 3], BGR, contiguous. It shares memory with ``data`` where nothing had to be
-        converted. The upper byte of 16-bit pixels is kept.
+        uint8 [height, width, 3], BGR, contiguous. It shares memory with ``data`` where nothing had to be converted.
 
     Raises:
         MessageError: the encoding is unknown or no camera picture, or the sizes contradict each other.
     """
-    refuse_other_than_pictures(encoding)
-    layout = _LAYOUTS.get(encoding)
+    layout = _LAYOUTS.get(encoding) or _NUMBERS.get(encoding)
     if layout is None:
+        refuse_other_than_pictures(encoding)
         raise MessageError(f"image encoding {quoted(encoding)} is not supported; publish one of {', '.join(_LAYOUTS)}")
     if height < 1 or width < 1:
         raise MessageError(f"an image of {height} x {width} pixels is empty; check the camera driver")
     raw = np.frombuffer(data, np.uint8)
     return layout.to_bgr(
-        RawImage(encoding=encoding, height=height, width=width, step=step, raw=raw, is_bigendian=is_bigendian)
+        RawImage(
+            encoding=encoding,
+            height=height,
+            width=width,
+            step=step,
+            raw=raw,
+            is_bigendian=is_bigendian,
+            values=values,
+        )
     )
 
 
 def refuse_other_than_pictures(encoding: str) -> None:
     """Raise :class:`MessageError` for an encoding that ROS names but that holds no camera picture."""
     if encoding in _NO_PICTURES:
-        raise MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {NOT_A_PICTURE_REMEDY}")
+        raise _no_picture(encoding)
+
+
+def _no_picture(encoding: str) -> MessageError:
+    remedy = VALUES_REMEDY if encoding in _NUMBERS else NOT_A_PICTURE_REMEDY
+    return MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {remedy}")

@@ -17,6 +17,7 @@ from cacheinf_ros.sources.coco_labels import CocoLabels, read_coco_labels
 from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.label_maps import has_label_maps, read_label_map
 from cacheinf_ros.sources.objects import TrueObject, masked_objects
+from cacheinf_ros.sources.value_range import ValueRange
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 _ASSUMED_FPS = 30.0
@@ -31,14 +32,19 @@ class FolderSource:
     in the JPEG, one object for each colour except black, as in DAVIS. A JSON file in COCO's format holds boxes with
     their classes; it is read when objects are first asked for. A folder "labels" holds class maps, "labels/00007.png".
 
+    Args:
+        path: the folder.
+        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+
     Raises:
         SourceError: the folder cannot be read or holds no image.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, values: ValueRange | None = None) -> None:
         self.name = path.resolve().name
         self.fps: float = _ASSUMED_FPS
         self._path = path
+        self._values = values
         images = _images(path)
         self._masks = _masks(images)
         self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
@@ -50,7 +56,7 @@ class FolderSource:
     def __iter__(self) -> Iterator[Frame]:
         """Yield one frame per file; raises :class:`SourceError` naming a file that is not a picture."""
         for index, path in enumerate(self.paths):
-            yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path))
+            yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path, self._values))
 
     def objects(self, index: int) -> tuple[TrueObject, ...] | None:
         """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not tell classes.
@@ -97,12 +103,17 @@ def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdecimal() else (1, part.casefold()) for part in parts if part)
 
 
-def read_image(path: Path) -> NDArray[np.uint8]:
-    """Read a picture, uint8 [height, width, 3], BGR; raises :class:`SourceError` where that fails."""
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+def read_image(path: Path, values: ValueRange | None = None) -> NDArray[np.uint8]:
+    """Read a picture, uint8 [height, width, 3], BGR; raises :class:`SourceError` where that fails.
+
+    Args:
+        path: the file.
+        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+    """
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR if values is None else cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH)
     if image is None:
         raise SourceError(f"{path}: not a readable picture; remove it from the folder or repair it")
-    return np.asarray(image, np.uint8)
+    return np.asarray(image, np.uint8) if values is None else values.to_bgr(image)
 
 
 def _images(folder: Path) -> list[Path]:

@@ -6,14 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from cacheinf_ros.config import expanded
-from cacheinf_ros.errors import SourceError
+from cacheinf_ros.errors import ConfigError, SourceError
 from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Source
 from cacheinf_ros.sources.scenes import EncodedScene, Scene, parse_scene
+from cacheinf_ros.sources.value_range import ValueRange, parse_values
 from cacheinf_ros.sources.video import VideoSource
 
 _SCENE = "scene:"
 _BAG_SUFFIXES = (".mcap", ".db3", ".bag")
+_VALUES = "?values="
 _FORMS = "a video file, a folder of images, a bag (or bag:/topic), or scene:NAME"
 
 
@@ -23,7 +25,8 @@ def open_source(reference: str) -> Source:
     Args:
         reference: "clip.mp4", "~/clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
-            :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264.
+            :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264. Behind a bag or
+            folder, "?values=7000..9000" says which of a camera's raw values are black and white.
 
     Raises:
         SourceError: the source does not exist, cannot be read, or holds no picture.
@@ -31,7 +34,8 @@ def open_source(reference: str) -> Source:
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
         return scene if scene.config.crf is None else EncodedScene(scene)
-    path, topic = _split_topic(expanded(reference))
+    reference, values = _split_values(expanded(reference))
+    path, topic = _split_topic(reference)
     try:
         if not path.exists():
             raise SourceError(f"{path}: no such file or folder; a source is {_FORMS}")
@@ -39,17 +43,34 @@ def open_source(reference: str) -> Source:
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     if is_bag:
-        return _open_bag(path, topic)
-    return FolderSource(path) if path.is_dir() else VideoSource(path)
+        return _open_bag(path, topic, values)
+    if path.is_dir():
+        return FolderSource(path, values)
+    if values is not None:
+        raise SourceError(
+            f"{path}{_VALUES}{values}: videos have 8 bits; give a bag or a folder, or leave the values out"
+        )
+    return VideoSource(path)
 
 
-def _open_bag(path: Path, topic: str | None) -> Source:
+def _open_bag(path: Path, topic: str | None, values: ValueRange | None) -> Source:
     # imported here, as rosbags is slow to import, and optional: no ROS distribution packages it
     try:
         from cacheinf_ros.sources.bag import BagSource
     except ModuleNotFoundError as error:
         raise SourceError(f"{path}: reading bags needs a Python package ({error}); pip install rosbags") from None
-    return BagSource(path, topic)
+    return BagSource(path, topic, values)
+
+
+def _split_values(reference: str) -> tuple[str, ValueRange | None]:
+    """Split "folder?values=0.3..5" into (folder, the range); a path that exists as it stands is never split."""
+    path, separator, values = reference.rpartition(_VALUES)
+    if not separator or Path(reference).exists():
+        return reference, None
+    try:
+        return path, parse_values(values)
+    except ConfigError as error:
+        raise SourceError(f"{reference}: {error}") from None
 
 
 def _split_topic(reference: str) -> tuple[Path, str | None]:

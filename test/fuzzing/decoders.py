@@ -51,7 +51,7 @@ from cacheinf_ros.offload.protocol.pixels import decode_pixels
 from cacheinf_ros.offload.protocol.starts import decode_start
 from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.searching.search_messages import question_of, table_of
-from cacheinf_ros.sources import decode_compressed, decode_picture
+from cacheinf_ros.sources import ValueRange, decode_compressed, decode_picture
 from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
 from cacheinf_ros.sources.tiff_files import tiff_size
 
@@ -60,6 +60,8 @@ Decoder = Callable[[bytes], bool]
 
 _MANY_PIXELS = 2**18
 """The most pixels of a picture here: larger ones that are still decoded only take longer."""
+_VALUES = ValueRange(0.3, 5000)
+_DEPTH_HEADER = 12  # bytes before the file, in images of compressed_depth_image_transport
 PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS = (2, 7), 9, 3
 PIXELS_SIZE = (40, 50)
 _LARGEST_GRAPH = 2_000_000  # the most values in all tensors of a graph that is run
@@ -217,9 +219,13 @@ def picture(data: bytes) -> bool:
 def compressed(data: bytes) -> bool:
     """Decode a camera's compressed image, which follows a line with its format."""
     description, _, content = data.partition(b"\n")
-    if _takes_long(content):
+    if _takes_long(content) or _takes_long(content[_DEPTH_HEADER:]):
         return False
-    return accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
+    text = description.decode(errors="replace")
+    plain, scaled = (
+        accepts(lambda raw, values=values: decode_compressed(raw, text, values), content) for values in (None, _VALUES)
+    )
+    return plain or scaled
 
 
 def fleet_packet(data: bytes) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -185,6 +186,7 @@ def _files() -> dict[str, list[bytes]]:
             b"bgr8; png compressed bgr8\n" + _file(".png"),
             b"bayer_rggb8; jpeg compressed\n" + _file(".jpg"),
             b"bgr8; tiff compressed bgr8\n" + _file(".tiff"),
+            b"32FC1; compressedDepth png\n" + _depth_file(),
         ],
     }  # fmt: skip
 
@@ -277,6 +279,11 @@ def _file(suffix: str) -> bytes:
     return bytes(cv2.imencode(suffix, _IMAGE)[1].tobytes())
 
 
+def _depth_file() -> bytes:
+    """Return reciprocals of distances as compressed_depth_image_transport sends them."""
+    return struct.pack("<iff", 0, 10_100, -1009) + cv2.imencode(".png", _IMAGE[:, :, 0].astype(np.uint16))[1].tobytes()
+
+
 def _messages() -> dict[str, list[bytes]]:
     header = Header(frame_id="camera")
     shown = np.zeros((3, 4), np.bool_)
@@ -297,9 +304,21 @@ def _messages() -> dict[str, list[bytes]]:
         )
         for encoding, channels in (("bgr8", 3), ("mono8", 1), ("bayer_rggb8", 1), ("yuv422", 2))
     ]  # fmt: skip
+    numbers = np.linspace(0, 6000, 24 * 32)
+    raw += [
+        Image(
+            header=header, height=24, width=32, encoding=encoding, step=32 * np.dtype(kind).itemsize,
+            data=byte_array(numbers.astype(kind).tobytes()),
+        )
+        for encoding, kind in (("mono16", "<u2"), ("32FC1", "<f4"))
+    ]  # fmt: skip
     pictures = [
-        CompressedImage(header=header, format=name, data=byte_array(_file(suffix)))
-        for name, suffix in (("jpeg", ".jpg"), ("rgb8; png compressed bgr8", ".png"))
+        CompressedImage(header=header, format=name, data=byte_array(content))
+        for name, content in (
+            ("jpeg", _file(".jpg")),
+            ("rgb8; png compressed bgr8", _file(".png")),
+            ("32FC1; compressedDepth png", _depth_file()),
+        )
     ]
     packets = [
         packet for kind in Kind for packet in cut(b"content", session="robot_0", epoch=1, kind=kind, frame=1, tensor=0)

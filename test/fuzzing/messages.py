@@ -23,10 +23,12 @@ from cacheinf_ros.nodes.packet_messages import packet_from, result_from, stamp_a
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
 from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.pipeline.map_producer import MapProducer
+from cacheinf_ros.sources import ValueRange
 from fuzzing.decoders import Decoder, accepts
 
 _IMAGES, _COMPRESSED = CameraMessages(Image), CameraMessages(CompressedImage)
 _MOST_BYTES = 1_000_000
+_VALUES = ValueRange(0.3, 5000)
 _BEGINNING = b"\0\1\0\0"
 _FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)
 
@@ -128,6 +130,8 @@ def _image(messages: CameraMessages, raw: bytes) -> None:
     message = messages.read(raw)
     height, width = image_size(message)
     assert 0 < height <= 2**14 and 0 < width <= 2**14
+    scaled = image_from(message, _VALUES)  # takes all that is taken without them, and more
+    assert scaled.dtype == np.uint8
     image_from(message)
 
 
