@@ -1,8 +1,6 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Nodes see what a thermal or depth camera sees once they are told which of its values are black and white."""
 
-
-
 from __future__ import annotations
 
 from typing import Any

@@ -175,7 +175,7 @@ def _classes(
     scores = softmax(scores) if decoder.softmax else scores
     ordered = (int(i) for i in np.argsort(-scores, kind="stable"))
     best = islice((i for i in ordered if selection.shows(i, float(scores[i]))), decoder.top_k)
-    return tuple(ScoredClass(id=i, name=label_of(card.labels, i), score=float(scores[i])) for i in best)
+    return tuple([ScoredClass(id=i, name=label_of(card.labels, i), score=float(scores[i])) for i in best])
 
 
 def _attributes(outputs: Outputs, decoder: Attributes) -> tuple[ScoredClass, ...]:

@@ -73,13 +73,13 @@ class Instances:
             return ()
         points = self.key_points[index]
         places = place.points_in_frame(move_points(points[:, :2], motion)).tolist()
-        return tuple(KeyPoint(x, y, float(score)) for (x, y), score in zip(places, points[:, 2], strict=True))
+        return tuple([KeyPoint(x, y, float(score)) for (x, y), score in zip(places, points[:, 2], strict=True)])
 
     def _outlines(self, index: int, place: Placement, motion: Motion) -> tuple[tuple[tuple[float, float], ...], ...]:
         if self.outlines is None:
             return ()
         parts = (place.points_in_frame(move_points(part, motion)).tolist() for part in self.outlines[index])
-        return tuple(tuple((x, y) for x, y in part) for part in parts)
+        return tuple([tuple([(x, y) for x, y in part]) for part in parts])
 
 
 def label_of(labels: tuple[str, ...], class_id: int) -> str:

@@ -208,7 +208,7 @@ class Planning:
     def _call(self, operator: Global) -> None:
         is_map = operator.output in self._layout.maps
         changed = self._new(self._layout.spec(operator.output).size if is_map else (1, 1))
-        inputs = tuple(self._changed_of(name) for name in operator.inputs)
+        inputs = tuple([self._changed_of(name) for name in operator.inputs])
         replica = self._replica(operator.output)
         self.steps.append(Call(operator=operator, inputs=inputs, changed=changed, replica=replica))
         self._publish(operator.output, changed, changed)

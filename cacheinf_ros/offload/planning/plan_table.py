@@ -82,7 +82,7 @@ class ScheduleTable:
     def near(self, mbit_s: float, reuse: float) -> Integers:
         """Return the schedules for the nearest solved conditions, each once, int64 [schedules, operators]."""
         asked = (self.mbit_s, mbit_s), (self.reuse, reuse)
-        places = tuple(_around(axis, value) for axis, value in asked)
+        places = tuple([_around(axis, value) for axis, value in asked])
         if places not in self._found:
             rows = [self.rows[place] for place in itertools.product(*places)]
             self._found[places] = np.unique(np.array(rows), axis=0)
