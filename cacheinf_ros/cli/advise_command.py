@@ -173,6 +173,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
+    from cacheinf_ros.sources import values_of
 
     source, file = Path(options.recording).name, options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
@@ -180,7 +181,12 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         launch = f"{advice.chosen.choice.beside} &\n{launch}"
     comments = [f"Advice of cacheinf for {run.report['model']} on {source}. Wanted: {advice.target}.", *advice.verdict]
     parameters = parameters_yaml(
-        advice.chosen.choice, options.model, weights=options.weights, size=options.size, comments=comments
+        advice.chosen.choice,
+        options.model,
+        weights=options.weights,
+        size=options.size,
+        values=values_of(options.recording),
+        comments=comments,
     )
     settings = {
         "source": source,

@@ -53,6 +53,15 @@ def open_source(reference: str) -> Source:
     return VideoSource(path)
 
 
+def values_of(reference: str) -> ValueRange | None:
+    """Return which raw values a reference says are black and white; None: it does not say.
+
+    Raises:
+        SourceError: it says so in a form that cannot be read.
+    """
+    return None if reference.startswith(_SCENE) else _split_values(expanded(reference))[1]
+
+
 def _open_bag(path: Path, topic: str | None, values: ValueRange | None) -> Source:
     # imported here, as rosbags is slow to import, and optional: no ROS distribution packages it
     try:

@@ -12,12 +12,19 @@ import yaml
 from cacheinf_ros.bench.advice.choices import Choice
 from cacheinf_ros.config import Value
 from cacheinf_ros.graph import TRUSTED
+from cacheinf_ros.sources import ValueRange
 
 _COLUMNS = 110
 
 
 def parameters_yaml(
-    choice: Choice, model: str, *, weights: Path | None = None, size: str | None = None, comments: Sequence[str] = ()
+    choice: Choice,
+    model: str,
+    *,
+    weights: Path | None = None,
+    size: str | None = None,
+    values: ValueRange | None = None,
+    comments: Sequence[str] = (),
 ) -> str:
     """Write the parameters for all nodes, those of the model included.
 
@@ -25,6 +32,7 @@ def parameters_yaml(
         choice: a way that the nodes have.
         model: a reference; the path of a file is made absolute, as nodes start in any folder.
         size: the size of the model's input, HEIGHTxWIDTH.
+        values: the camera's raw values that are black and white; None: it has 8 bits.
         comments: sentences to put at the top.
     """
     assert choice.parameters is not None
@@ -33,6 +41,8 @@ def parameters_yaml(
         parameters["weights"] = str(weights.resolve())
     if size:
         parameters["input_size"] = size
+    if values is not None:
+        parameters["image_values"] = [values.black, values.white]
     text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
     beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
     lines = [

@@ -29,6 +29,7 @@ from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, UseServerConfig
+from cacheinf_ros.sources import ValueRange, values_of
 
 CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig, UseServerConfig)
 
@@ -229,6 +230,15 @@ def test_nodes_take_the_parameters_of_every_way(target: str, tmp_path: Path) -> 
         else:
             assert configs[EngineConfig] == own["bounded"].config.changed(max_loss=0.0)
         assert (choice.beside in text) and bool(choice.beside) == (choice.kind is Kind.SKIPPING)
+
+
+def test_nodes_take_the_values_of_the_recording() -> None:
+    own = own_settings(Target.parse("15fps"), EngineConfig(threads=3))
+    (choice, *_) = choices_for("openvino", [], own, has_server=False)
+    text = parameters_yaml(choice, "scenenet", values=values_of("recording.mcap:/thermal?values=7000..9000"))
+    read = yaml.safe_load(text)["/**"]["ros__parameters"]
+    assert ImageConfig(image_values=read["image_values"]).value_range == ValueRange(7000, 9000)
+    assert "image_values" not in parameters_yaml(choice, "scenenet", values=values_of("scene:fixed?seed=1"))
 
 
 @pytest.mark.parametrize("text", ["40", "0,1,1", "a,b,c", "40,-1,9", "40,nan,9"])
