@@ -173,7 +173,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
-    from cacheinf_ros.sources import values_of
+    from cacheinf_ros.sources import value_range_of
 
     source, file = Path(options.recording).name, options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
@@ -185,7 +185,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         options.model,
         weights=options.weights,
         size=options.size,
-        values=values_of(options.recording),
+        value_range=value_range_of(options.recording),
         comments=comments,
     )
     settings = {

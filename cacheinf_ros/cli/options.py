@@ -34,7 +34,8 @@ SourceReference = Annotated[
     typer.Option(
         "--source",
         "-s",
-        help="A video, a bag (bag:/topic picks a topic), a folder of images, or scene:NAME with NAME one of fixed, "
+        help="A video, a bag (bag:/topic picks a topic), a folder of images, either with ?values=7000..9000 for "
+        "raw values of a thermal or depth camera, or scene:NAME with NAME one of fixed, "
         "pan, handheld, forward, turn, parallax.",
     ),
 ]

@@ -27,8 +27,7 @@ from cacheinf_ros.msg import CacheMap
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
-from cacheinf_ros.nodes.image_messages import Arrival
-from cacheinf_ros.nodes.image_reader import ImageReader
+from cacheinf_ros.nodes.image_messages import Arrival, ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared, prepare
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
 from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
@@ -136,7 +135,7 @@ class CachedInferenceNode(FrameNode):
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
         if self._maps.get_subscription_count():
-            self._maps.publish(cache_map_message(arrival.header, update, get(ImageConfig).image_values))
+            self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))
         return update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:

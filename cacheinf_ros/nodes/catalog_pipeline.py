@@ -33,8 +33,7 @@ from cacheinf_ros.nodes.class_reports import ClassReports
 from cacheinf_ros.nodes.energy import announced_meter
 from cacheinf_ros.nodes.figures import FigureTopic
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.image_messages import Arrival
-from cacheinf_ros.nodes.image_reader import ImageReader
+from cacheinf_ros.nodes.image_messages import Arrival, ImageReader
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.server_connection import ServerConnection

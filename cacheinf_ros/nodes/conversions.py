@@ -49,12 +49,13 @@ def image_size(message: Any) -> tuple[int, int]:
     return (height, width) if height * width <= MOST_PIXELS else (1, 1)
 
 
-def image_from(message: Any, values: ValueRange | None = None) -> Pixels:
+def image_from(message: Any, value_range: ValueRange | None = None) -> Pixels:
     """Decode a message with the fields of sensor_msgs/Image or CompressedImage.
 
     Args:
         message: the message.
-        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+        value_range: which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16
+            bits is kept.
 
     Returns:
         uint8 [height, width, 3], BGR; must not be written to, because it may share the message's memory.
@@ -63,9 +64,15 @@ def image_from(message: Any, values: ValueRange | None = None) -> Pixels:
         MessageError: the message holds no image that can be read.
     """
     if hasattr(message, "format"):
-        return decode_compressed(message.data, message.format, values)
+        return decode_compressed(message.data, message.format, value_range)
     return decode_image(
-        message.encoding, message.height, message.width, message.step, message.data, bool(message.is_bigendian), values
+        message.encoding,
+        message.height,
+        message.width,
+        message.step,
+        message.data,
+        bool(message.is_bigendian),
+        value_range,
     )
 
 
@@ -84,7 +91,7 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
     return data.tobytes()
 
 
-def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[float] = (0.0, 0.0)) -> msg.CacheMap:
+def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[float]) -> msg.CacheMap:
     """Convert a cache map and its place in the chain to a message.
 
     Args:

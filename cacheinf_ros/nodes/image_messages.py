@@ -6,6 +6,8 @@ Neither way copies pixels through ROS' Python classes.
 
 from __future__ import annotations
 
+import logging
+import re
 import struct
 import time
 from dataclasses import dataclass, field
@@ -21,15 +23,23 @@ from rosbags.typesys.store import Typestore
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from cacheinf_ros.errors import MessageError
-from cacheinf_ros.nodes.conversions import header_from, stamp_ns
+from cacheinf_ros.errors import MessageError, quoted
+from cacheinf_ros.nodes.conversions import header_from, image_from, stamp_ns
 from cacheinf_ros.nodes.topics import profile, publish_on
+from cacheinf_ros.pipeline import Health
+from cacheinf_ros.pipeline.node_configs import ImageConfig
 
 _NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
 _MONO, _BGR = "mono8", "bgr8"
 _LENGTH = struct.Struct("<I")
 _NS_PER_MS = 1e6
+_ONE_NUMBER = re.compile(r"mono16|(16U|16S|32F|64F)C1")  # a pixel; at the start of an encoding or a format
+_JUDGED = 30  # images: the first ones may show a closed shutter
+_FEW_LEVELS = 32  # of 256: a tenth, of which nothing but outlines is left
+_SAMPLED = 4  # every so many rows and columns
+_NOTE, _COMPLAINT = "image_values", "image_levels"  # in /diagnostics
+_log = logging.getLogger(__name__)
 
 
 class CameraMessages:
@@ -56,6 +66,67 @@ class CameraMessages:
             raise MessageError(
                 f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
             ) from None
+
+
+class ImageReader:
+    """Decodes a camera's messages, and says where raw values became a picture with hardly any grey levels.
+
+    Only one thread may call :meth:`read`. The first images are judged, until one has enough levels.
+    """
+
+    def __init__(self, config: ImageConfig, health: Health) -> None:
+        """Prepare to decode.
+
+        Args:
+            config: which raw values are black and white.
+            health: reports the values as ``image_values``, and as ``image_levels`` what is wrong with them.
+        """
+        self.image_values = config.image_values
+        self._range = config.value_range
+        self._health = health
+        self._to_judge = _JUDGED
+        self._complained = False
+        health.erase(_NOTE)
+        health.erase(_COMPLAINT)
+        if self._range is not None:
+            health.note(_NOTE, str(self._range))
+
+    def read(self, message: Any) -> NDArray[np.uint8]:
+        """Decode a message, see :func:`image_from`; raises :class:`MessageError` where it holds no image."""
+        image = image_from(message, self._range)
+        if self._to_judge:
+            described = getattr(message, "encoding", "") or getattr(message, "format", "")
+            if _ONE_NUMBER.match(described):
+                self._judge(described, image)
+        return image
+
+    def _judge(self, described: str, image: NDArray[np.uint8]) -> None:
+        self._to_judge -= 1
+        complaint = self._complaint(described, np.unique(image[::_SAMPLED, ::_SAMPLED, 0]))
+        if not complaint:
+            self._to_judge = 0
+            self._health.erase(_COMPLAINT)
+        elif not self._complained:
+            self._complained = True
+            self._health.note(_COMPLAINT, complaint)
+            _log.warning("%s", complaint)
+
+    def _complaint(self, described: str, levels: NDArray[np.uint8]) -> str:
+        """Say what to do about a picture with these grey levels, in order; empty: nothing."""
+        if self._range is None:
+            is_poor, remedy = (
+                levels.size < _FEW_LEVELS,
+                "say which raw values are black and white, as in image_values: ",
+            )
+            remedy += "[7000.0, 9000.0]"
+        else:
+            is_poor = levels.size - (levels[0] == 0) - (levels[-1] == 255) == 0
+            remedy = f"choose other image_values than {self._range}, by which all of it is black or white"
+        if not is_poor:
+            return ""
+        if "jpeg" in described:
+            remedy = "JPEG keeps 8 bits: choose png as the format of image_transport's compressed images"
+        return f"an image, {quoted(described)}, has {levels.size} of 256 grey levels: {remedy}"
 
 
 @dataclass(frozen=True, slots=True)

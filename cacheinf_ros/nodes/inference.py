@@ -8,8 +8,7 @@ from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.image_messages import Arrival
-from cacheinf_ros.nodes.image_reader import ImageReader
+from cacheinf_ros.nodes.image_messages import Arrival, ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, prepare
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline import FramePairing, Paired, guarded
@@ -38,9 +37,9 @@ class InferenceNode(FrameNode):
             map_timeout_ns=round(get(PairingConfig).map_timeout_ms * _NS_PER_MS),
             queue_size=get(ImageConfig).queue_size,
         )
+        self._reader = ImageReader(get(ImageConfig), self.health)
         self._tell_engine_state()
         self._maps = subscribe_to(self, CacheMap, CACHE_MAPS, self._store_map, profile(MAP_DEPTH))
-        self._reader = ImageReader(get(ImageConfig), self.health)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self._pipeline.connect()
         gives_way = not self._pipeline.waits_for_server
@@ -64,7 +63,7 @@ class InferenceNode(FrameNode):
 
     def _store_map(self, message: CacheMap) -> None:
         with guarded("cache map") as failure:
-            update = link_from(message, self.parameters.get(ImageConfig).image_values)
+            update = link_from(message, self._reader.image_values)
             self.store(lambda: self._pairing.add_map(update))
         if failure:
             self.health.failed(failure.reason)

@@ -12,8 +12,7 @@ from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
-from cacheinf_ros.nodes.image_reader import ImageReader
+from cacheinf_ros.nodes.image_messages import Arrival, ImageReader, LazyImage
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline import LatestQueue, MapUpdate, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
@@ -71,8 +70,7 @@ class MatcherNode(FrameNode):
             update = self._link(arrival)
         if failure:
             update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
-        values = self.parameters.get(ImageConfig).image_values
-        self._maps.publish(cache_map_message(arrival.header, update, values))
+        self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))
         self.health.result(arrival.age_ms, update.cache_map.reuse_ratio, failure.reason)
 
     def _link(self, arrival: Arrival) -> MapUpdate:

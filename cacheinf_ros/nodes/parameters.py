@@ -67,9 +67,9 @@ class Parameters:
         ``ros2 param set`` makes 5 an integer, which rclpy refuses for a float without saying what it would accept.
         """
         return [
-            Parameter(p.name, value=float(p.value))
-            if p.type_ is Parameter.Type.INTEGER and isinstance(self._values.get(p.name), float)
-            else p
+            p
+            if p.name not in self._values
+            else _as_floats(p, Parameter.Type.from_parameter_value(self._values[p.name]))
             for p in parameters
         ]
 
@@ -160,15 +160,22 @@ def _value(declaration: Declaration, given: Parameter[Any] | None) -> Any:
     if given is None:
         return default
     wanted = Parameter.Type.from_parameter_value(default)
-    if wanted is Parameter.Type.DOUBLE and given.type_ is Parameter.Type.INTEGER:
-        return float(given.value)
-    if wanted is Parameter.Type.DOUBLE_ARRAY and given.type_ is Parameter.Type.INTEGER_ARRAY:
-        return tuple(map(float, given.value))
+    given = _as_floats(given, wanted)
     if given.type_ is not wanted:
         kind = wanted.name.lower().replace("_", " ")
-        example = str(declaration.example or given.value) if default == "" else default
-        raise ConfigError(f"parameter {given.name}: {given.value!r} is no {kind}: give one, for example {example!r}")
+        example = declaration.example or (str(given.value) if default == "" else default)
+        example = example if wanted is Parameter.Type.DOUBLE_ARRAY else repr(example)
+        raise ConfigError(f"parameter {given.name}: {given.value!r} is no {kind}: give one, for example {example}")
     return given.value
+
+
+def _as_floats(given: Parameter[Any], wanted: Parameter.Type) -> Parameter[Any]:
+    """Convert a whole number, or an array of them, where floats are wanted; anything else stays as it is."""
+    if (given.type_, wanted) == (Parameter.Type.INTEGER, Parameter.Type.DOUBLE):
+        return Parameter(given.name, value=float(given.value))
+    if (given.type_, wanted) == (Parameter.Type.INTEGER_ARRAY, Parameter.Type.DOUBLE_ARRAY):
+        return Parameter(given.name, value=[float(each) for each in given.value])
+    return given
 
 
 def _declare(node: Node, declaration: Declaration, value: Any) -> None:

@@ -77,7 +77,8 @@ class ImageConfig(Config):
     """The topic of the camera's images."""
 
     image_topic: str = parameter(
-        "camera/image", "the camera's images; '/compressed' is appended for compressed transport"
+        "camera/image",
+        "the camera's images; '/compressed' is appended for compressed transport, unless it ends with /compressedDepth",
     )
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images: raw or compressed")
     image_reliability: Reliability = unlisted(
@@ -86,8 +87,9 @@ class ImageConfig(Config):
     )
     image_values: tuple[float, ...] = unlisted(
         (0.0, 0.0),
-        "raw values of a thermal, depth or other camera of more than 8 bits that become black and white, such as "
-        "7000,9000; 0,0: the upper byte of 16 bits counts",
+        "raw values of a thermal, depth or other camera of more than 8 bits that become black and white; both 0: the "
+        "upper byte of 16 bits counts",
+        example="[7000.0, 9000.0]",
     )
     queue_size: int = unlisted(
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
@@ -96,7 +98,7 @@ class ImageConfig(Config):
     @field_validator("image_values", mode="before")
     @classmethod
     def _listed(cls, value: Iterable[float]) -> tuple[float, ...]:
-        return tuple(value)  # rclpy passes an array
+        return tuple(value) if isinstance(value, Iterable) else value  # rclpy passes an array
 
     @field_validator("image_values")
     @classmethod
@@ -104,7 +106,7 @@ class ImageConfig(Config):
         try:
             _value_range(value)
         except ConfigError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"{error}, such as [7000.0, 9000.0]") from None
         return value
 
     @property
@@ -115,7 +117,7 @@ class ImageConfig(Config):
 
 def _value_range(values: tuple[float, ...]) -> ValueRange | None:
     if len(values) != 2:
-        raise ConfigError(f"{len(values)} values: give two, that of black and that of white, or 0, 0")
+        raise ConfigError(f"{len(values)} values: give two, that of black and that of white")
     return ValueRange(*values) if any(values) else None
 
 
@@ -283,7 +285,10 @@ class ServerConfig(Config):
 class ReplayConfig(Config):
     """What the replay node publishes as a camera, and how fast."""
 
-    source: str = parameter("scene:handheld", "a video, a bag, a folder of images, or scene:NAME")
+    source: str = parameter(
+        "scene:handheld",
+        "a video, a bag, a folder of images (bag or folder: ?values=7000..9000 for raw values), or scene:NAME",
+    )
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)
     loop: bool = parameter(False, "start again at the end")
     frames: int = parameter(0, "images to publish at most; 0: all", low=0, high=2**31 - 1)

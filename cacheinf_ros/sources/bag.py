@@ -32,15 +32,16 @@ class BagSource:
     Args:
         path: the bag.
         topic: an image topic; None: the only one there is.
-        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+        value_range: which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16
+            bits is kept.
 
     Raises:
         SourceError: the bag is damaged, or the topic is ambiguous.
     """
 
-    def __init__(self, path: Path, topic: str | None = None, values: ValueRange | None = None) -> None:
+    def __init__(self, path: Path, topic: str | None = None, value_range: ValueRange | None = None) -> None:
         self.path = path
-        self._values = values
+        self._value_range = value_range
         with _reader(path) as reader:
             self.topic = _choose(path, topic, _image_topics(reader), sorted(reader.topics))
             count = sum(connection.msgcount for connection in self._connections(reader))
@@ -73,7 +74,7 @@ class BagSource:
     def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
         try:
             if message.__msgtype__ == COMPRESSED_IMAGE:
-                return decode_compressed(message.data, message.format, self._values)
+                return decode_compressed(message.data, message.format, self._value_range)
             return decode_image(
                 message.encoding,
                 message.height,
@@ -81,7 +82,7 @@ class BagSource:
                 message.step,
                 message.data,
                 bool(message.is_bigendian),
-                self._values,
+                self._value_range,
             )
         except MessageError as error:
             raise SourceError(f"{self.name}, message {index}: {error}") from None

@@ -14,7 +14,7 @@ from cacheinf_ros.errors import MessageError, quoted
 from cacheinf_ros.sources.value_range import ValueRange
 
 NOT_A_PICTURE_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
-VALUES_REMEDY = (
+RANGE_REMEDY = (
     f"{NOT_A_PICTURE_REMEDY}; or say which of its values are black and white: image_values: [0.3, 5.0] for nodes, "
     "?values=0.3..5 behind the name of a bag or folder"
 )
@@ -42,8 +42,8 @@ class RawImage:
     step: int
     raw: Pixels
     is_bigendian: bool = False
-    values: ValueRange | None = None
-    """Which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept."""
+    value_range: ValueRange | None = None
+    """Which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16 is kept."""
 
     def plane(self, *, rows: int, columns: int, channels: int, start: int = 0, step: int | None = None) -> Pixels:
         """Return a view of some of the bytes as uint8 [rows, columns, channels]; nothing is copied.
@@ -72,20 +72,23 @@ class RawImage:
         view.flags.writeable = False
         return view
 
-    def in_8_bits(self, pixels: Pixels, integers: str) -> Pixels:
-        """Convert values of several bytes.
+    def upper_bytes(self, pixels: Pixels) -> Pixels:
+        """Return the upper byte of each 16-bit value, contiguous; ``pixels`` is a :meth:`plane` of their bytes."""
+        return np.ascontiguousarray(pixels[:, :, 0 if self.is_bigendian else 1 :: 2])
+
+    def scaled(self, kind: str, value_range: ValueRange) -> Pixels:
+        """Return the only plane, one number to a pixel, as grey levels.
 
         Args:
-            pixels: as :meth:`plane` returns them, with each value's bytes side by side.
-            integers: the values' type without its byte order, such as "u2" or "f4".
+            kind: type of the numbers without their byte order, such as "u2" or "f4".
+            value_range: which numbers are black and white.
 
         Returns:
-            contiguous uint8 [rows, columns, channels].
+            contiguous uint8 [height, width, 1].
         """
-        kind = np.dtype((">" if self.is_bigendian else "<") + integers)
-        if self.values is None:
-            return np.ascontiguousarray(pixels[:, :, 0 if self.is_bigendian else kind.itemsize - 1 :: kind.itemsize])
-        return self.values.to_8_bits(np.ascontiguousarray(pixels).view(kind))
+        size = np.dtype(kind).itemsize
+        numbers = np.ascontiguousarray(self.plane(rows=self.height, columns=self.width, channels=size))
+        return value_range.to_8_bits(numbers.view((">" if self.is_bigendian else "<") + kind))
 
     def require_even(self, *, height: bool) -> None:
         """Raise MessageError for an odd width, or height if ``height``: pixels share their colour in pairs."""
@@ -114,7 +117,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved:
-    """All channels of a pixel side by side."""
+    """All channels of a pixel side by side; where there are several, the upper byte of 16-bit channels is kept."""
 
     channels: int
     depth: int = 1
@@ -124,28 +127,28 @@ class Interleaved:
 
     def to_bgr(self, image: RawImage) -> Pixels:
         """Implement :meth:`Layout.to_bgr`."""
-        pixels = image.plane(rows=image.height, columns=image.width, channels=self.channels * self.depth)
-        if self.depth == 2:
-            pixels = image.in_8_bits(pixels, "u2")
+        if self.depth == 2 and self.channels == 1 and image.value_range is not None:
+            pixels = image.scaled("u2", image.value_range)
+        else:
+            pixels = image.plane(rows=image.height, columns=image.width, channels=self.channels * self.depth)
+            pixels = pixels if self.depth == 1 else image.upper_bytes(pixels)
         if self.code is None:
             return np.ascontiguousarray(pixels)
         return np.asarray(cv2.cvtColor(pixels, self.code), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """One number per pixel that is no brightness: a distance or a temperature."""
+class SignedOrFloat:
+    """One signed or floating-point number per pixel, which is a picture by a range of values only."""
 
     kind: str
     """The type of the numbers, without byte order, such as "f4"."""
 
     def to_bgr(self, image: RawImage) -> Pixels:
         """Implement :meth:`Layout.to_bgr`; raises :class:`MessageError` without a range of values."""
-        if image.values is None:
-            raise _no_picture(image.encoding)
-        size = np.dtype(self.kind).itemsize
-        numbers = image.plane(rows=image.height, columns=image.width, channels=size)
-        return np.asarray(cv2.cvtColor(image.in_8_bits(numbers, self.kind), cv2.COLOR_GRAY2BGR), np.uint8)
+        if image.value_range is None:
+            raise _not_a_picture(image.encoding, RANGE_REMEDY)
+        return np.asarray(cv2.cvtColor(image.scaled(self.kind, image.value_range), cv2.COLOR_GRAY2BGR), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +231,13 @@ _LAYOUTS: dict[str, Layout] = {
     "nv21": QuarterChroma(code=cv2.COLOR_YUV2BGR_NV21),
     "nv24": FullChroma(),
 }
-_NUMBERS = {"16SC1": Numbers(kind="i2"), "32FC1": Numbers(kind="f4"), "64FC1": Numbers(kind="f8")}
+_BY_RANGE = {
+    "16SC1": SignedOrFloat(kind="i2"),
+    "32FC1": SignedOrFloat(kind="f4"),
+    "64FC1": SignedOrFloat(kind="f8"),
+}
+NEEDS_RANGE = frozenset(_BY_RANGE)
+"""Encodings that are pictures by a range of values only."""
 _NO_PICTURES = {
     **{f"{bits}FC{n}": "a depth or float image" for bits in (32, 64) for n in (1, 2, 3, 4)},
     **{f"{bits}SC{n}": "an image of signed numbers" for bits in (8, 16, 32) for n in (1, 2, 3, 4)},
@@ -243,18 +252,19 @@ def decode_image(
     step: int,
     data: Any,
     is_bigendian: bool = False,
-    values: ValueRange | None = None,
+    value_range: ValueRange | None = None,
 ) -> NDArray[np.uint8]:
     """Return the picture in the fields of a ``sensor_msgs/Image``.
 
     Args:
         encoding: a name from sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV; with
-            ``values`` also 16SC1, 32FC1 and 64FC1.
+            ``value_range`` also 16SC1, 32FC1 and 64FC1.
         height, width: size in pixels.
         step: bytes per row, padding included; for nv12, nv21 and nv24, per row of the luma plane.
         data: the pixels, as anything with a buffer of bytes (bytes, array.array, uint8 array).
         is_bigendian: byte order of pixels with more than 8 bits.
-        values: which values of more than 8 bits become black and white; None: the upper byte of 16 bits is kept.
+        value_range: which values of more than 8 bits, one to a pixel, become black and white; of other images, and
+            where it is None, the upper byte of 16 bits is kept.
 
     Returns:
         uint8 [height, width, 3], BGR, contiguous. It shares memory with ``data`` where nothing had to be converted.
@@ -262,7 +272,7 @@ def decode_image(
     Raises:
         MessageError: the encoding is unknown or no camera picture, or the sizes contradict each other.
     """
-    layout = _LAYOUTS.get(encoding) or _NUMBERS.get(encoding)
+    layout = _LAYOUTS.get(encoding) or _BY_RANGE.get(encoding)
     if layout is None:
         refuse_other_than_pictures(encoding)
         raise MessageError(f"image encoding {quoted(encoding)} is not supported; publish one of {', '.join(_LAYOUTS)}")
@@ -277,17 +287,16 @@ def decode_image(
             step=step,
             raw=raw,
             is_bigendian=is_bigendian,
-            values=values,
+            value_range=value_range,
         )
     )
 
 
-def refuse_other_than_pictures(encoding: str) -> None:
+def refuse_other_than_pictures(encoding: str, remedy: str = NOT_A_PICTURE_REMEDY) -> None:
     """Raise :class:`MessageError` for an encoding that ROS names but that holds no camera picture."""
     if encoding in _NO_PICTURES:
-        raise _no_picture(encoding)
+        raise _not_a_picture(encoding, remedy)
 
 
-def _no_picture(encoding: str) -> MessageError:
-    remedy = VALUES_REMEDY if encoding in _NUMBERS else NOT_A_PICTURE_REMEDY
+def _not_a_picture(encoding: str, remedy: str) -> MessageError:
     return MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {remedy}")

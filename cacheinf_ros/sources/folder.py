@@ -34,17 +34,18 @@ class FolderSource:
 
     Args:
         path: the folder.
-        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+        value_range: which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16
+            bits is kept.
 
     Raises:
         SourceError: the folder cannot be read or holds no image.
     """
 
-    def __init__(self, path: Path, values: ValueRange | None = None) -> None:
+    def __init__(self, path: Path, value_range: ValueRange | None = None) -> None:
         self.name = path.resolve().name
         self.fps: float = _ASSUMED_FPS
         self._path = path
-        self._values = values
+        self._value_range = value_range
         images = _images(path)
         self._masks = _masks(images)
         self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
@@ -56,7 +57,7 @@ class FolderSource:
     def __iter__(self) -> Iterator[Frame]:
         """Yield one frame per file; raises :class:`SourceError` naming a file that is not a picture."""
         for index, path in enumerate(self.paths):
-            yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path, self._values))
+            yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path, self._value_range))
 
     def objects(self, index: int) -> tuple[TrueObject, ...] | None:
         """Implement :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not tell classes.
@@ -103,17 +104,22 @@ def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdecimal() else (1, part.casefold()) for part in parts if part)
 
 
-def read_image(path: Path, values: ValueRange | None = None) -> NDArray[np.uint8]:
+def read_image(path: Path, value_range: ValueRange | None = None) -> NDArray[np.uint8]:
     """Read a picture, uint8 [height, width, 3], BGR; raises :class:`SourceError` where that fails.
 
     Args:
         path: the file.
-        values: which values of more than 8 bits are black and white; None: the upper byte of 16 bits is kept.
+        value_range: which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16
+            bits is kept.
     """
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR if values is None else cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH)
+    if value_range is not None:
+        raw = cv2.imread(str(path), cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH)
+        if raw is not None and raw.ndim == 2:
+            return value_range.to_bgr(raw)
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
     if image is None:
         raise SourceError(f"{path}: not a readable picture; remove it from the folder or repair it")
-    return np.asarray(image, np.uint8) if values is None else values.to_bgr(image)
+    return np.asarray(image, np.uint8)
 
 
 def _images(folder: Path) -> list[Path]:

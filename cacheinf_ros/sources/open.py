@@ -10,13 +10,13 @@ from cacheinf_ros.errors import ConfigError, SourceError
 from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Source
 from cacheinf_ros.sources.scenes import EncodedScene, Scene, parse_scene
-from cacheinf_ros.sources.value_range import ValueRange, parse_values
+from cacheinf_ros.sources.value_range import ValueRange, parse_range
 from cacheinf_ros.sources.video import VideoSource
 
 _SCENE = "scene:"
 _BAG_SUFFIXES = (".mcap", ".db3", ".bag")
 _VALUES = "?values="
-_FORMS = "a video file, a folder of images, a bag (or bag:/topic), or scene:NAME"
+_FORMS = "a video file, a folder of images, a bag (or bag:/topic), either with ?values=7000..9000, or scene:NAME"
 
 
 def open_source(reference: str) -> Source:
@@ -34,50 +34,49 @@ def open_source(reference: str) -> Source:
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
         return scene if scene.config.crf is None else EncodedScene(scene)
-    reference, values = _split_values(expanded(reference))
-    path, topic = _split_topic(reference)
+    reference = expanded(reference)
     try:
+        name, value_range = _split_range(reference)
+        path, topic = _split_topic(name)
         if not path.exists():
             raise SourceError(f"{path}: no such file or folder; a source is {_FORMS}")
         is_bag = topic is not None or _is_bag(path)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        raise SourceError(f"{reference}: cannot be read ({error.strerror}); check its permissions") from None
     if is_bag:
-        return _open_bag(path, topic, values)
+        return _open_bag(path, topic, value_range)
     if path.is_dir():
-        return FolderSource(path, values)
-    if values is not None:
-        raise SourceError(
-            f"{path}{_VALUES}{values}: videos have 8 bits; give a bag or a folder, or leave the values out"
-        )
+        return FolderSource(path, value_range)
+    if value_range is not None:
+        raise SourceError(f"{reference}: videos have 8 bits; give a bag or a folder, or leave {_VALUES} out")
     return VideoSource(path)
 
 
-def values_of(reference: str) -> ValueRange | None:
+def value_range_of(reference: str) -> ValueRange | None:
     """Return which raw values a reference says are black and white; None: it does not say.
 
     Raises:
         SourceError: it says so in a form that cannot be read.
     """
-    return None if reference.startswith(_SCENE) else _split_values(expanded(reference))[1]
+    return None if reference.startswith(_SCENE) else _split_range(expanded(reference))[1]
 
 
-def _open_bag(path: Path, topic: str | None, values: ValueRange | None) -> Source:
+def _open_bag(path: Path, topic: str | None, value_range: ValueRange | None) -> Source:
     # imported here, as rosbags is slow to import, and optional: no ROS distribution packages it
     try:
         from cacheinf_ros.sources.bag import BagSource
     except ModuleNotFoundError as error:
         raise SourceError(f"{path}: reading bags needs a Python package ({error}); pip install rosbags") from None
-    return BagSource(path, topic, values)
+    return BagSource(path, topic, value_range)
 
 
-def _split_values(reference: str) -> tuple[str, ValueRange | None]:
+def _split_range(reference: str) -> tuple[str, ValueRange | None]:
     """Split "folder?values=0.3..5" into (folder, the range); a path that exists as it stands is never split."""
     path, separator, values = reference.rpartition(_VALUES)
     if not separator or Path(reference).exists():
         return reference, None
     try:
-        return path, parse_values(values)
+        return path, parse_range(values)
     except ConfigError as error:
         raise SourceError(f"{reference}: {error}") from None
 

@@ -60,7 +60,7 @@ Decoder = Callable[[bytes], bool]
 
 _MANY_PIXELS = 2**18
 """The most pixels of a picture here: larger ones that are still decoded only take longer."""
-_VALUES = ValueRange(0.3, 5000)
+_RANGE = ValueRange(0.3, 5000)
 _DEPTH_HEADER = 12  # bytes before the file, in images of compressed_depth_image_transport
 PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS = (2, 7), 9, 3
 PIXELS_SIZE = (40, 50)
@@ -222,9 +222,7 @@ def compressed(data: bytes) -> bool:
     if _takes_long(content) or _takes_long(content[_DEPTH_HEADER:]):
         return False
     text = description.decode(errors="replace")
-    plain, scaled = (
-        accepts(lambda raw, values=values: decode_compressed(raw, text, values), content) for values in (None, _VALUES)
-    )
+    plain, scaled = (accepts(lambda raw, to=to: decode_compressed(raw, text, to), content) for to in (None, _RANGE))
     return plain or scaled
 
 

@@ -336,7 +336,7 @@ def _messages() -> dict[str, list[bytes]]:
             bytes(serialize_message(report_message(ClassReport(robot="a", model="0" * 64, counts=counts))))
             for counts in ({}, {3: 40}, {3: 40, 999: 1, 0: 7})
         ],
-        "cache_map": [bytes(serialize_message(cache_map_message(header, update))) for update in updates],
+        "cache_map": [bytes(serialize_message(cache_map_message(header, update, (0.0, 0.0)))) for update in updates],
         "image": [bytes(serialize_message(message)) for message in raw],
         "compressed_image": [bytes(serialize_message(message)) for message in pictures],
         "packet": [bytes(serialize_message(packet_message(packet))) for packet in packets],

@@ -28,7 +28,7 @@ from fuzzing.decoders import Decoder, accepts
 
 _IMAGES, _COMPRESSED = CameraMessages(Image), CameraMessages(CompressedImage)
 _MOST_BYTES = 1_000_000
-_VALUES = ValueRange(0.3, 5000)
+_RANGE = ValueRange(0.3, 5000)
 _BEGINNING = b"\0\1\0\0"
 _FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)
 
@@ -51,12 +51,12 @@ def cache_map(data: bytes) -> bool:
 
 def image(data: bytes) -> bool:
     """Decode a camera's raw image."""
-    return accepts(lambda raw: _image(_IMAGES, raw), data)
+    return _image(_IMAGES, data)
 
 
 def compressed_image(data: bytes) -> bool:
     """Decode a camera's compressed image."""
-    return accepts(lambda raw: _image(_COMPRESSED, raw), data)
+    return _image(_COMPRESSED, data)
 
 
 def packet(data: bytes) -> bool:
@@ -126,13 +126,17 @@ def _matcher() -> tuple[MatchingConfig, MapProducer]:
     return config, MapProducer(config)
 
 
-def _image(messages: CameraMessages, raw: bytes) -> None:
-    message = messages.read(raw)
-    height, width = image_size(message)
-    assert 0 < height <= 2**14 and 0 < width <= 2**14
-    scaled = image_from(message, _VALUES)  # takes all that is taken without them, and more
-    assert scaled.dtype == np.uint8
-    image_from(message)
+def _image(messages: CameraMessages, data: bytes) -> bool:
+    """Decode an image without and with a range of values."""
+
+    def decode(raw: bytes, value_range: ValueRange | None) -> None:
+        message = messages.read(raw)
+        height, width = image_size(message)
+        assert 0 < height <= 2**14 and 0 < width <= 2**14
+        assert image_from(message, value_range).dtype == np.uint8
+
+    plain, scaled = (accepts(lambda raw, to=to: decode(raw, to), data) for to in (None, _RANGE))
+    return plain or scaled
 
 
 def _deserialized(data: bytes, kind: Any) -> Any:

@@ -38,7 +38,7 @@ def test_bad_maps_cost_reuse_and_not_the_node(rig: Any) -> None:
             session="a", sequence=number, reference_sequence=before, stamp_ns=stamp, cache_map=whole,
             reference_stamp_ns=before * 100 * MS,
         )  # fmt: skip
-        message = cache_map_message(images[number - 1].header, update)
+        message = cache_map_message(images[number - 1].header, update, (0.0, 0.0))
         message.motion = motion.ravel()
         maps.publish(message)
 

@@ -61,7 +61,11 @@ def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, data: 
         cache_map=cache_map,
         matcher="identity",
     )
-    back = link_from(cache_map_message(header(stamp), link))
+    message = cache_map_message(header(stamp), link, (7000.0, 9000.0))
+    back = link_from(message)
+    with pytest.raises(MessageError, match=r"image_values \[7000\.0, 9000\.0\], here they are \[0\.0, 0\.0\]"):
+        link_from(message, (0.0, 0.0))
+    assert link_from(message, (7000.0, 9000.0)).sequence == sequence
     assert (back.session, back.sequence, back.reference_sequence) == ("a", sequence, before)
     assert (back.stamp_ns, back.reference_stamp_ns, back.matcher) == (stamp, reference, "identity")
     assert back.cache_map.image_size == cache_map.image_size

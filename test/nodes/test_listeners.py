@@ -51,6 +51,7 @@ def right_map() -> CacheMap:
         MapUpdate(
             session="s", sequence=1, reference_sequence=0, stamp_ns=10**9, reference_stamp_ns=0, cache_map=nothing
         ),
+        (0.0, 0.0),
     )  # fmt: skip
 
 

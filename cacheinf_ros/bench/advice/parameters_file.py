@@ -23,7 +23,7 @@ def parameters_yaml(
     *,
     weights: Path | None = None,
     size: str | None = None,
-    values: ValueRange | None = None,
+    value_range: ValueRange | None = None,
     comments: Sequence[str] = (),
 ) -> str:
     """Write the parameters for all nodes, those of the model included.
@@ -32,7 +32,7 @@ def parameters_yaml(
         choice: a way that the nodes have.
         model: a reference; the path of a file is made absolute, as nodes start in any folder.
         size: the size of the model's input, HEIGHTxWIDTH.
-        values: the camera's raw values that are black and white; None: it has 8 bits.
+        value_range: the camera's raw values that are black and white; None: it has 8 bits.
         comments: sentences to put at the top.
     """
     assert choice.parameters is not None
@@ -41,8 +41,8 @@ def parameters_yaml(
         parameters["weights"] = str(weights.resolve())
     if size:
         parameters["input_size"] = size
-    if values is not None:
-        parameters["image_values"] = [values.black, values.white]
+    if value_range is not None:
+        parameters["image_values"] = [value_range.black, value_range.white]
     text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
     beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
     lines = [

@@ -29,7 +29,7 @@ from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, UseServerConfig
-from cacheinf_ros.sources import ValueRange, values_of
+from cacheinf_ros.sources import ValueRange, value_range_of
 
 CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig, UseServerConfig)
 
@@ -235,10 +235,10 @@ def test_nodes_take_the_parameters_of_every_way(target: str, tmp_path: Path) -> 
 def test_nodes_take_the_values_of_the_recording() -> None:
     own = own_settings(Target.parse("15fps"), EngineConfig(threads=3))
     (choice, *_) = choices_for("openvino", [], own, has_server=False)
-    text = parameters_yaml(choice, "scenenet", values=values_of("recording.mcap:/thermal?values=7000..9000"))
+    text = parameters_yaml(choice, "scenenet", value_range=value_range_of("recording.mcap:/thermal?values=7000..9000"))
     read = yaml.safe_load(text)["/**"]["ros__parameters"]
     assert ImageConfig(image_values=read["image_values"]).value_range == ValueRange(7000, 9000)
-    assert "image_values" not in parameters_yaml(choice, "scenenet", values=values_of("scene:fixed?seed=1"))
+    assert "image_values" not in parameters_yaml(choice, "scenenet", value_range=value_range_of("scene:fixed?seed=1"))
 
 
 @pytest.mark.parametrize("text", ["40", "0,1,1", "a,b,c", "40,-1,9", "40,nan,9"])
