@@ -28,7 +28,14 @@ from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.parameters import Parameters, describe
 from cacheinf_ros.nodes.topics import profile, publish_on
-from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, ServerConfig, UseServerConfig, WatchConfig
+from cacheinf_ros.pipeline.node_configs import (
+    AnswerConfig,
+    ImageConfig,
+    ModelConfig,
+    ServerConfig,
+    UseServerConfig,
+    WatchConfig,
+)
 from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -107,6 +114,27 @@ def test_whole_numbers_are_taken_for_floats(context: Any) -> None:
     assert answer.successful, answer.reason
     assert parameters.get(Paint).litres == 5.0
     assert node.get_parameter("litres").type_ is Parameter.Type.DOUBLE
+
+
+def test_arrays_of_whole_numbers_are_taken_for_floats(context: Any) -> None:
+    """``ros2 param set painter region "[0, 0, 1, 1]"`` sends integers, and so does such a line in a file."""
+    overrides = [Parameter("region", value=[0, 0, 1, 2]), Parameter("image_values", value=[7000, 9000])]
+    node = rclpy.create_node("painter", context=context, parameter_overrides=overrides)
+    parameters = Parameters(node, AnswerConfig, ImageConfig)
+    assert tuple(parameters.get(AnswerConfig).region) == (0.0, 0.0, 1.0, 2.0)
+    assert parameters.get(ImageConfig).image_values == (7000.0, 9000.0)
+    request = SetParameters.Request(parameters=[Parameter("region", value=[0, 0, 1, 1]).to_parameter_msg()])
+    (answer,) = node._parameter_service._set_parameters_callback(request, SetParameters.Response()).results
+    assert answer.successful, answer.reason
+    assert tuple(parameters.get(AnswerConfig).region) == (0.0, 0.0, 1.0, 1.0)
+    assert node.get_parameter("region").type_ is Parameter.Type.DOUBLE_ARRAY
+
+
+@pytest.mark.parametrize("value", [7000, [1.0], ["a", "b"]])
+def test_no_range_of_values_is_refused_with_an_example(context: Any, value: Any) -> None:
+    node = rclpy.create_node("painter", context=context, parameter_overrides=[Parameter("image_values", value=value)])
+    with pytest.raises(ConfigError, match=r"image_values.* give .*\[7000\.0, 9000\.0\]"):
+        Parameters(node, ImageConfig)
 
 
 def test_what_can_be_tuned_comes_first(context: Any) -> None:
