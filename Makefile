@@ -57,13 +57,13 @@ demo: build
 # the others without a tracer.
 DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test_damaged_stores.py test_disk_cache.py test_yaml_text.py \
 	catalog/specialists/test_training_set.py engine/bounded/test_store.py engine/cost/test_measure.py graph/test_card.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
-	nodes/test_class_count_messages.py nodes/test_conversions.py nodes/test_image_messages.py nodes/test_packet_messages.py \
+	nodes/test_class_count_messages.py nodes/test_conversions.py nodes/test_image_levels.py nodes/test_image_messages.py nodes/test_packet_messages.py \
 	offload/protocol/test_greeting.py offload/protocol/test_hostile_peers.py offload/protocol/test_load_content.py \
 	offload/protocol/test_mailbox.py offload/protocol/test_newest.py offload/protocol/test_packets.py offload/protocol/test_patches.py offload/protocol/test_pixels.py \
 	offload/protocol/test_served.py \
 	offload/searching/test_search_messages.py pipeline/test_map_chain.py \
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py \
-	sources/test_tiff_files.py)
+	sources/test_tiff_files.py sources/test_value_range.py)
 # A third worker, for two cores: half of the time they wait for nodes.
 TEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 

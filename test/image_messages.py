@@ -24,3 +24,18 @@ def image_message(header: Any, image: NDArray[np.uint8]) -> Any:
         step=width * channels,
         data=array("B", image.tobytes()),
     )
+
+
+def thermal_message(grey: Any) -> Any:
+    """Return the mono16 message of a mono8 message, as a camera would send it: 7000 and four for each level."""
+    from sensor_msgs.msg import Image
+
+    levels = np.frombuffer(grey.data, np.uint8).astype("<u2")
+    return Image(
+        header=grey.header,
+        height=grey.height,
+        width=grey.width,
+        encoding="mono16",
+        step=2 * grey.width,
+        data=array("B", (7000 + 4 * levels).tobytes()),
+    )
