@@ -122,7 +122,7 @@ CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "ima
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
 MODEL = _declared(_NODES, "ModelConfig", "model", "weights", "input_size")
 ENGINE = _declared(
-    "engine/engine_config.py", "EngineConfig", "mode", "max_error", "dense_precision", "device", "threads"
+    "engine/engine_config.py", "EngineConfig", "mode", "max_error", "precision", "dense_precision", "device", "threads"
 )
 RESULTS = _declared(_NODES, "ResultConfig", "outputs")
 (USE_SERVER,) = _declared(_NODES, "UseServerConfig", "server.use")

@@ -48,7 +48,7 @@ GONE = {
     "debug_memory": "only tests and experiments need it: EngineConfig(debug_memory=True)",
     "dense_fallback": "always on; with mode dense everything is computed",
     "dense_ms": "always as measured: the matcher hears it from the inference node",
-    "k_skip": "always 2, as in the paper; matcher diamond searches every block",
+    "k_skip": "always 2, as in the paper",
     "max_motion_error": "always 0.8; max_error and max_missed are the bounds to choose",
     "request_topic": "whole frames go the same way as all others: server.share_topic",
     "response_topic": "whole frames go the same way as all others: server.shared_topic",
