@@ -88,8 +88,8 @@ class EngineOptions:
         typer.Option(
             metavar="NAMES",
             help="Dense engines to compare with, separated by commas: dense_eager, dense_channels_last, torch_compile, "
-            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8, ncnn; with device cuda "
-            "torch_cuda, torch_cuda_tf32, torch_cuda_f16, torch_compile_cuda, torch_compile_cuda_f16, "
+            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8, ncnn; with device "
+            "cuda torch_cuda, torch_cuda_tf32, torch_cuda_f16, torch_compile_cuda, torch_compile_cuda_f16, "
             "onnxruntime_cuda, tensorrt_cuda_f16; all that are installed by default.",
         ),
     ] = "all"
