@@ -101,8 +101,8 @@ def heard_answers(
         for _, _, classes in found:
             if classes.shape != map_shape:
                 raise ProcessError(
-                    f"the node publishes class maps of {classes.shape} where {map_shape} is what the model gives: "
-                    "maps of letterboxed pictures are not compared yet"
+                    f"the node publishes class maps of {classes.shape} where {map_shape} is what the model gives for "
+                    "these pictures; are both of one version?"
                 )
     elif isinstance(task, BoxDecisions):
         found = [(result, result.arrived_ns, task.of_boxes(result.boxes)) for result in results]

@@ -81,16 +81,21 @@ def _nearest(places: NDArray[np.float64], side: int) -> NDArray[np.intp]:
     return np.nan_to_num(np.rint(places), nan=0.0).clip(0, side - 1).astype(np.intp)
 
 
-def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:
-    """Move a map of the class of each pixel, [height, width], as :func:`move_map` does, but by nearest neighbour."""
+def move_class_map(classes: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
+    """Move a map of the class of each pixel, [height, width], as :func:`move_map` does, but by nearest neighbour.
+
+    Returns:
+        array of the same type and shape.
+    """
     if motion.is_none:
         return classes
     height, width = classes.shape
     matrix = in_input(motion, input_size, (height, width)).matrix
+    source = classes if classes.dtype == np.uint8 else classes.astype(np.float32)  # OpenCV moves no int32
     moved = cv2.warpPerspective(
-        classes, matrix, (width, height), flags=cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE
+        source, matrix, (width, height), flags=cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE
     )
-    return np.asarray(moved, np.uint8)
+    return np.asarray(moved, classes.dtype)
 
 
 def shifted(values: NDArray[Any], dx: int, dy: int) -> NDArray[Any]:

@@ -125,7 +125,8 @@ class MatchingStream:
         wanted = max(0.0, min(self._config.threshold, self._noise.threshold_db))
         change = abs(wanted - self._in_use.threshold)
         if change >= _NOISE_STEP or (change > 0 and wanted == self._config.threshold):
-            self._use(self._config.changed(threshold=wanted))
+            # not checked anew: the time of a dense frame, as measured, may be beyond what users may give
+            self._use(self._config.model_copy(update={"threshold": wanted}))
 
     def _why_anew(self, image: NDArray[np.uint8]) -> str:
         """Return why the reference cannot be used; empty where it can."""

@@ -152,7 +152,7 @@ class CachedInferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[_Matched]) -> None:
         self._matching.tell(lambda: None)  # wakes the matching thread: there is room for one more frame
-        outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
+        outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired), starts_over=paired.starts_over)
         computed = self._pipeline.computed
         if computed is not None and computed.outcome is Outcome.CACHED and computed.engine.tells_savings:
             self._producer.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])

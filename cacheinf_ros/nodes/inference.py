@@ -82,7 +82,9 @@ class InferenceNode(FrameNode):
     def _infer(self, paired: Paired[Arrival]) -> None:
         self._tell_engine_state()
         read = self._reader.read
-        outcome = self._pipeline.answer(paired.frame, lambda: prepare(read(paired.frame.message), paired))
+        outcome = self._pipeline.answer(
+            paired.frame, lambda: prepare(read(paired.frame.message), paired), starts_over=paired.starts_over
+        )
         self.store(lambda: self._pairing.note(paired, outcome))
 
 

@@ -67,19 +67,17 @@ class Prepared:
         image: uint8 [height, width, 3], BGR.
         fold: the part of the cache that is reusable for it, from the maps of its size.
         matching_ms: how long matching it took in this process; None where another process did that.
-        starts_over: whether time went back before it, so that earlier frames say nothing about it.
     """
 
     image: NDArray[np.uint8]
     fold: FoldedMap
     matching_ms: float | None = None
-    starts_over: bool = False
 
 
 def prepare(image: NDArray[np.uint8], paired: Paired[Any], matching_ms: float | None = None) -> Prepared:
     """Find out which part of the cache is reusable for a frame."""
     fold = paired.path.folded((image.shape[0], image.shape[1]))
-    return Prepared(image=image, fold=fold, matching_ms=matching_ms, starts_over=paired.starts_over)
+    return Prepared(image=image, fold=fold, matching_ms=matching_ms)
 
 
 class Pipeline:
@@ -163,16 +161,19 @@ class Pipeline:
         self._runner.reset()
         self._tracks.forget()
 
-    def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
+    def answer(self, arrival: Arrival, prepare: Callable[[], Prepared], *, starts_over: bool) -> Outcome:
         """Publish exactly one result for a frame.
 
         Args:
             arrival: the frame's message.
+            starts_over: whether the stream begins anew with this frame, even if it cannot be prepared.
             prepare: decodes and matches it; what it raises becomes an error result.
         """
         self._node.health.count("accepted")
         outcome, prepared, self.computed, self._spent = Outcome.UNTOUCHED, None, None, Spent()
         decoded: Decoded | None = None
+        if starts_over:
+            self._runner.reset()  # no answer of before stands, and no burst goes on across the jump
         with guarded(f"frame {arrival.stamp_ns}") as failure:
             prepared = prepare()
             outcome = Outcome.LOST
@@ -188,7 +189,8 @@ class Pipeline:
                 self._publish_figures(result, arrival.age_ms)
             self._energy.add(time.monotonic(), self._spent)
             if prepared is not None:
-                decoded = self._followed(decoded, arrival.stamp_ns, is_held=result.mode == HELD)
+                size = (prepared.image.shape[0], prepared.image.shape[1])
+                decoded = self._followed(decoded, arrival.stamp_ns, size, is_held=result.mode == HELD)
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
             if outcome is Outcome.CACHED:
                 self._energy.add_work(self._runner.audit_if_due(idle=False))
@@ -229,7 +231,9 @@ class Pipeline:
         energy = self._energy.latest
         self._figures.publish(result, latency_ms, asked, measured, None if energy is None else energy.joules)
 
-    def _followed(self, decoded: Decoded | None, stamp_ns: int, *, is_held: bool) -> Decoded | None:
+    def _followed(
+        self, decoded: Decoded | None, stamp_ns: int, image_size: tuple[int, int], *, is_held: bool
+    ) -> Decoded | None:
         """Number the boxes by the objects that they follow, where the user wants that."""
         if not self._node.parameters.get(AnswerConfig).tracks:
             if self._follows:
@@ -239,7 +243,7 @@ class Pipeline:
         self._follows = True
         if decoded is None:
             return None
-        return replace(decoded, boxes=self._tracks.number(decoded.boxes, stamp_ns, is_held=is_held))
+        return replace(decoded, boxes=self._tracks.number(decoded.boxes, stamp_ns, image_size, is_held=is_held))
 
     def _dropped(self, reason: str) -> Outcome:
         """Drop the cache after a failure outside of inference, as its contents are unknown, and report the failure."""
@@ -249,14 +253,13 @@ class Pipeline:
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         self._follow_selection()
-        if prepared.starts_over:
-            self._runner.reset()  # no answer of before stands, and no burst goes on across the jump
         answer = None
         if self._whole is not None and self._policy.sends_frames:
             answer = self._whole.ask(arrival.stamp_ns, prepared.image)
         if answer is not None:
             answer.header = arrival.header
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": sending the image takes most of it
+            self._runner.passed_over()
             if self._sharing is not None:
                 self._sharing.passed_over()
             most = self._node.parameters.get(ResultConfig).max_output_bytes

@@ -70,18 +70,22 @@ class BoxTracks:
         self._tracks: list[_Track] = []
         self._last_number = 0
         self._last_ns = 0
+        self._image_size = (0, 0)
 
-    def number(self, boxes: Sequence[Box], stamp_ns: int, *, is_held: bool) -> tuple[Box, ...]:
+    def number(
+        self, boxes: Sequence[Box], stamp_ns: int, image_size: tuple[int, int], *, is_held: bool
+    ) -> tuple[Box, ...]:
         """Return the boxes, each with the number of its object in ``track``.
 
         Args:
             boxes: those found in the frame.
             stamp_ns: the frame's stamp; where stamps go backwards, all objects are new.
+            image_size: (height, width) of the frame; where that changes, all objects are new.
             is_held: whether the boxes belong to an earlier frame, and so say nothing about how fast objects move.
         """
-        if stamp_ns < self._last_ns:
+        if stamp_ns < self._last_ns or image_size != self._image_size:
             self.forget()
-        self._last_ns = stamp_ns
+        self._last_ns, self._image_size = stamp_ns, image_size
         corners = _corners(boxes)
         numbered = list(boxes)
         assigned = self._assigned(boxes, corners, stamp_ns, is_held=is_held)

@@ -69,6 +69,11 @@ class CachedModel:
         """Invalidate the cache, because time went back to ``stamp_ns``; later maps belong to frames of before."""
         self.chain.invalidate_from(stamp_ns)
 
+    def forget(self) -> None:
+        """Forget all earlier frames: the next one is computed as the first."""
+        self.chain.invalidate()
+        self.runner.reset()
+
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise; see :meth:`Runner.audit_if_due`."""
         self.runner.audit_if_due(idle=idle)

@@ -196,8 +196,9 @@ class PromisedAnswers:
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms, peer)
         read = self._reader(image)
-        if self.trial.covers(cache_map):
-            result = self.trial.run(self._engine, image, cache_map, peer)
+        by_engine = self._by_engine(image, cache_map, peer) if self.trial.covers(cache_map) else None
+        if by_engine is not None:
+            result = by_engine
             if found := self.trial.answered(matching_ms + result.total_ms):
                 self._note("cached_engine", found)
             decision = read(result)
@@ -236,15 +237,7 @@ class PromisedAnswers:
         tries = self.trial.is_on
         engine_first = tries and goes_first(turn.frame)
 
-        def try_engine() -> EngineResult | None:
-            with guarded("trying the engine") as failure:
-                return self.trial.run(self._engine, image, cache_map, peer)
-            self._note("cached_engine", f"given up for a while: {failure.reason}")
-            self._engine.reset()
-            self.trial.give_up()
-            return None
-
-        tried = try_engine() if engine_first else None
+        tried = self._by_engine(image, cache_map, peer) if engine_first else None
         tries = tries and self.trial.is_on
         result, decision = self._dense.in_burst(
             image, self._task, self._reader(image), turn,
@@ -252,10 +245,11 @@ class PromisedAnswers:
         )  # fmt: skip
         dense_ms = result.total_ms
         if tries and tried is None and peer is not None:
-            tried = try_engine()
+            tried = self._by_engine(image, cache_map, peer)
 
         def judge() -> None:
-            by_engine = tried if tried is not None or not (tries and self.trial.is_on) else try_engine()
+            is_left = tried is None and tries and self.trial.is_on
+            by_engine = self._by_engine(image, cache_map, peer) if is_left else tried
             if by_engine is None:
                 self.trial.computed(dense_ms)
             else:
@@ -264,6 +258,15 @@ class PromisedAnswers:
 
         self._unjudged = judge
         return result
+
+    def _by_engine(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None) -> EngineResult | None:
+        """Have the engine compute a frame; where it fails, it is given up for a while, and there is no result."""
+        with guarded("computing a frame by the engine") as failure:
+            return self.trial.run(self._engine, image, cache_map, peer)
+        self._note("cached_engine", f"given up for a while: {failure.reason}")
+        self._engine.reset()
+        self.trial.give_up()
+        return None
 
     def _judge_frame(self, image: Image, decision: Any, by_engine: EngineResult | None) -> None:
         """Judge a frame of a burst, and after the last frame the whole burst.
@@ -339,4 +342,6 @@ class PromisedAnswers:
     @property
     def _room(self) -> float:
         """The loss that holding answers may cause."""
-        return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._dense.booked))
+        # frames that the engine does not cover are computed densely, so that either may lose what it is allowed to
+        taken = max(ENGINE_SHARE, self._dense.booked) if self.trial.way is Way.CACHED else self._dense.booked
+        return self._max_loss * (1 - taken)

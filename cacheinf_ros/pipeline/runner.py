@@ -123,6 +123,13 @@ class Runner:
         if self.promised is not None:
             self.promised.lost()
 
+    def passed_over(self) -> None:
+        """Note that somebody else has answered frames since the last one here: its answer is too old to be held."""
+        self._finish()
+        self._last = None
+        if self.promised is not None:
+            self.promised.lost()
+
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are of any use for the next frame."""

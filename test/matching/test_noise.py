@@ -10,7 +10,9 @@ from strategies import textured
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.matching.matching_config import usable
 from cacheinf_ros.matching.noise import NoiseEstimate
+from cacheinf_ros.mode import Mode
 
 Image = NDArray[np.uint8]
 
@@ -56,6 +58,15 @@ def test_a_still_scene_with_noise_is_reused_although_the_threshold_is_higher() -
         shares[adapt] = np.mean(reuse[10:])
     assert shares[True] > 0.95
     assert shares[False] < 0.2
+
+
+def test_noise_is_followed_on_a_machine_that_takes_seconds_for_a_frame() -> None:
+    """The measured time is beyond what a user may give as ``dense_ms``, and was refused as such."""
+    image = np.clip(textured(0, 240, 320), 30, 225)
+    config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=42.0, expiry=1000)
+    matching = MatchingStream(usable(config, Mode.EXACT, dense_ms=2500.0))
+    reuse = [matching.match(noisy(image, 2.0, seed)).reuse_ratio for seed in range(20)]
+    assert np.mean(reuse[10:]) > 0.95
 
 
 def test_nothing_is_guessed_from_what_moved_between_pixels_or_from_too_little() -> None:

@@ -15,6 +15,7 @@ from cacheinf_ros.pipeline.box_tracks import BoxTracks
 
 FRAME_NS = 100_000_000
 SIDE = 60.0
+SIZE = (720, 1280)
 
 slow = st.floats(-0.3 * SIDE, 0.3 * SIDE)  # pixels per frame: a box overlaps with itself in the frame before
 
@@ -24,7 +25,7 @@ def box(x: float, y: float = 100.0, class_id: int = 0) -> Box:
 
 
 def numbers(tracks: BoxTracks, boxes: Sequence[Box], frame: int, *, is_held: bool = False) -> list[int]:
-    numbered = tracks.number(boxes, frame * FRAME_NS, is_held=is_held)
+    numbered = tracks.number(boxes, frame * FRAME_NS, SIZE, is_held=is_held)
     assert [replace(each, track=0) for each in numbered] == list(boxes)  # nothing else is changed
     return [each.track for each in numbered]
 
@@ -104,11 +105,19 @@ def test_where_stamps_stand_still_objects_are_gone_after_some_frames() -> None:
     """Some drivers leave the stamp at 0: all objects that were ever seen were once remembered."""
     tracks = BoxTracks()
     for frame in range(130):
-        assert [each.track for each in tracks.number([box(1000.0 * frame)], 0, is_held=False)] == [frame + 1]
-    assert [each.track for each in tracks.number([box(1000.0), box(129_000.0)], 0, is_held=False)] == [131, 130]
+        assert [each.track for each in tracks.number([box(1000.0 * frame)], 0, SIZE, is_held=False)] == [frame + 1]
+    assert [each.track for each in tracks.number([box(1000.0), box(129_000.0)], 0, SIZE, is_held=False)] == [131, 130]
 
 
 def test_empty_boxes_are_numbered() -> None:
     tracks, point = BoxTracks(), replace(box(0.0), width=0.0, height=0.0)
     assert numbers(tracks, [point, point], 0) == [1, 2]
     assert len(set(numbers(tracks, [point, box(0.0)], 1))) == 2
+
+
+def test_in_pictures_of_another_size_all_objects_are_new() -> None:
+    tracks = BoxTracks()
+    assert numbers(tracks, [box(100.0)], 0) == [1]
+    assert numbers(tracks, [box(100.0)], 1) == [1]
+    larger = tracks.number([box(100.0)], 2 * FRAME_NS, (2 * SIZE[0], 2 * SIZE[1]), is_held=False)
+    assert [each.track for each in larger] == [2]

@@ -330,6 +330,57 @@ def test_an_engine_that_always_fails_ends_no_burst_and_fails_no_frame(
     runner.close()
 
 
+def test_an_engine_that_fails_between_bursts_fails_no_frame(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, notes = bounded(model)
+    for _ in range(BURST + 1):
+        runner.infer(picture(), None)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(runner.engine, "run", fail)
+    assert runner.promised is not None
+    trial = runner.promised.trial
+    trial.way, trial._known_change = Way.CACHED, 1.0
+    results = [runner.infer(picture(seed), CacheMap.nothing((96, 128), 8)) for seed in range(1, 4)]
+    assert not any(result.error for result in results) and HELD not in {result.mode for result in results}
+    assert "out of memory" in notes["cached_engine"]
+    assert runner.promised.trial.way is Way.DENSE and not runner.promised.trial.is_on
+    runner.close()
+
+
+@pytest.mark.parametrize(("way", "booked", "left"), [
+    (Way.DENSE, 0.0, 0.02), (Way.DENSE, 0.85, 0.003), (Way.CACHED, 0.0, 0.01), (Way.CACHED, 0.85, 0.003),
+])  # fmt: skip
+def test_what_computed_answers_may_lose_is_not_given_to_held_ones(
+    model: Model, monkeypatch: pytest.MonkeyPatch, way: Way, booked: float, left: float
+) -> None:
+    """The engine may lose half of the promise, a lower precision what it has booked, and a frame is computed by one."""
+    runner, _ = bounded(model)
+    promised = runner.promised
+    assert promised is not None
+    monkeypatch.setattr(type(promised._dense), "booked", booked)
+    promised.trial.way = way
+    assert promised._room == pytest.approx(left)
+    runner.close()
+
+
+def test_an_answer_from_before_others_answered_does_not_stand(model: Model) -> None:
+    runner = holding(model)
+    runner.passed_over()
+    assert runner.infer(picture(), None).mode != HELD
+    assert runner.infer(picture(), None).mode == HELD
+    runner.close()
+
+
+def test_a_model_of_a_catalog_forgets_its_answer(model: Model) -> None:
+    cached = CachedModel(holding(model))
+    assert cached.run(picture(), 10**9, CONFIG).mode == HELD
+    cached.forget()
+    assert cached.run(picture(), 2 * 10**9, CONFIG).mode != HELD
+    cached.close()
+
+
 def test_a_dense_backend_that_fails_is_given_up_as_long_as_there_is_another(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,8 +223,7 @@ class DeviceModels:
         self._producer = MapProducer(self._parameters.get(MatchingConfig))
         self._matched = None
         for loaded in self._loaded.values():
-            loaded.cached.forget_from(0)
-            loaded.cached.runner.reset()
+            loaded.cached.forget()
 
     def run(self, model: str, view: View) -> FrameResult:
         """Run the model's loaded variant; an image is matched only for the first model that is asked about it.

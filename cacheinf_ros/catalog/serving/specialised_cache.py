@@ -113,10 +113,9 @@ class SpecialisedCache(CachedModel):
         A specialist's answer has the model's outputs, and :data:`SPECIALIST` in ``variant``, which is empty for other
         answers.
         """
-        run_whole = super().run
         self._follow_parameter()
         if not self._is_on:
-            result = run_whole(image, stamp_ns, config)
+            result = self._run_whole(image, stamp_ns, config)
             self._seen.add(int(result.engine.outputs[self._output].argmax()), stamp_ns / _NS_PER_S)
             return result
         self._take_what_was_made()
@@ -130,16 +129,30 @@ class SpecialisedCache(CachedModel):
             return np.asarray(features.ravel(), np.float32)
 
         def generic() -> int:
-            whole_ran.append(run_whole(image, stamp_ns, config))
+            whole_ran.append(self._run_whole(image, stamp_ns, config))
             return int(whole_ran[0].engine.outputs[self._output].argmax())
 
         specialiser = self._specialiser
         verdict = cascade(specialiser.specialist, small, generic, audit=specialiser.audit_due)
+        self._is_behind = not whole_ran
         self._obey(specialiser.observe(verdict.class_id, verdict.answered, stamp_ns / _NS_PER_S))
         if verdict.answered is not Answered.GENERIC:
             self._answers[verdict.answered] += 1
         self._tell()
         return self._result(verdict, small_ran, whole_ran, (image.shape[0], image.shape[1]))
+
+    def _run_whole(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
+        """Run the variant; an answer of its own from before a specialist's answers does not stand."""
+        if self._is_behind:
+            self._is_behind = False
+            self.runner.passed_over()
+        return super().run(image, stamp_ns, config)
+
+    def forget(self) -> None:
+        """Forget all earlier frames: the next one is computed as the first."""
+        super().forget()
+        if self._small is not None:
+            self._small.cached.forget()
 
     def forget_from(self, stamp_ns: int) -> None:
         """Forget cached frames from this time on, as time went back."""
@@ -216,7 +229,9 @@ class SpecialisedCache(CachedModel):
 
     def _prepare_small(self, trunk: str) -> None:
         """Load a trunk in the thread that runs it: its kernel threads would inherit a low priority."""
-        if self._small is None or self._small.name != trunk:
+        if self._small is not None and self._small.name == trunk:
+            self._small.cached.runner.passed_over()  # it has seen no frame since it was last in use
+        else:
             self._drop_small()  # first, as there may be no memory for both
             config = self._parameters.get(EngineConfig)
             runner = Runner(

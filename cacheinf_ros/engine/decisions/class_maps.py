@@ -16,6 +16,8 @@ from cacheinf_ros.engine.decisions.task import Outputs
 from cacheinf_ros.engine.decoders.best_class_map import best_class_map
 from cacheinf_ros.engine.decoders.given_classes import are_whole, as_classes
 from cacheinf_ros.engine.following import move_class_map
+from cacheinf_ros.engine.frame_placement import Placement
+from cacheinf_ros.graph import Resize
 
 Classes = NDArray[Any]
 Size = tuple[int, int]
@@ -29,7 +31,13 @@ class ClassMaps:
     tells_motion = True
 
     def __init__(
-        self, output: str, input_size: Size, *, most_pixels: int | None = None, has_scores: bool = False
+        self,
+        output: str,
+        input_size: Size,
+        *,
+        resize: Resize = "stretch",
+        most_pixels: int | None = None,
+        has_scores: bool = False,
     ) -> None:
         """Take the name of the output with the classes.
 
@@ -37,6 +45,7 @@ class ClassMaps:
         [1, height, width] or [1, 1, height, width], or a list of them, [n] or [1, n].
 
         Args:
+            resize: how frames are brought to the input's size; the margins of letterboxed ones are not looked at.
             most_pixels: how many pixels of a map are looked at; of larger maps, only every n-th row and column is.
             has_scores: whether integers [1, n] are scores of n classes all the same, as of a quantised network.
         """
@@ -44,20 +53,25 @@ class ClassMaps:
         self._most_pixels = most_pixels
         self._has_scores = has_scores
         self._input_size = input_size
+        self._resize = resize
 
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
         """Implement :meth:`Task.read`."""
         values = as_classes(outputs[self._output])
         if is_list(values) and not self._has_scores:
             return values.reshape(1, -1).astype(np.int64)  # a copy, which has no places that could move
+        place = Placement.of(image_size, self._input_size, self._resize)
         if values.ndim == 3:
-            narrow = self.of_map(values[0]).astype(np.uint8)  # as users get them
+            narrow = self.of_map(values[0][place.map_content(values.shape[1:])]).astype(np.uint8)  # as users get them
         else:
             maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
-            step = self._step(maps.shape[1] * maps.shape[2])
-            seen = maps[:, ::step, ::step]
+            rows, columns = place.map_content(maps.shape[1:])
+            step = self._step((rows.stop - rows.start) * (columns.stop - columns.start))
+            seen = maps[:, rows, columns][:, ::step, ::step]
             narrow = best_class_map(seen) if len(seen) <= _NARROW else seen.argmax(0).astype(np.int32)
-        return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
+        if motion is None or not has_places(narrow):
+            return narrow
+        return move_class_map(narrow, place.in_content(motion), place.size)
 
     def of_map(self, classes: Classes) -> Classes:
         """Pick the pixels to look at from a map of classes, [height, width], that was found elsewhere."""

@@ -78,8 +78,9 @@ class RawValues:
     def score(self, answer: Values, consensus: Values, before: Values | None) -> Score:
         """Score one decision per frame; where the values move cannot be told."""
         triples = zip(answer.outputs, consensus.outputs, self._scales(consensus), strict=True)
-        error = max(_rms(ours - agreed) / scale for ours, agreed, scale in triples)
-        return Score(right=max(0.0, 1.0 - error), total=1.0)
+        errors = [_rms(ours - agreed) / scale for ours, agreed, scale in triples]
+        right = max(0.0, 1.0 - max(errors)) if all(map(math.isfinite, errors)) else 0.0  # NaN is less than nothing
+        return Score(right=right, total=1.0)
 
     def _scales(self, consensus: Values) -> list[float]:
         """Return for each output the error that makes an answer wrong."""

@@ -43,5 +43,5 @@ def task_of_model(
     if judged.are_classes:
         ((name, values),) = outputs.items()
         has_scores = values.size > 1 and (isinstance(card.decoder, ClassVector) or len(card.labels) == values.size)
-        return ClassMaps(name, card.input_size, most_pixels=most_pixels, has_scores=has_scores)
+        return ClassMaps(name, card.input_size, resize=card.resize, most_pixels=most_pixels, has_scores=has_scores)
     return RawValues(deviations, card.input_size, most_values=most_pixels)

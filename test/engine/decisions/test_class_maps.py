@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decisions import Score, consensus_of_all, score_all
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
+from cacheinf_ros.graph import Resize
 
 TASK = ClassMaps("scores", (8, 8))
 
@@ -28,6 +29,31 @@ def test_classes_may_be_given_as_they_are(shape: tuple[int, ...]) -> None:
     assert np.array_equal(task.read({"classes": classes}, (64, 48)), picked)
     assert np.array_equal(task.read({"classes": classes}, (64, 48), Motion.translation(4, 0))[:, 1:], picked[:, :-1])
     assert shows_classes(classes) and not shows_classes(classes.astype(np.float32))
+
+
+@pytest.mark.parametrize(("resize", "rows"), [("letterbox", slice(14, 50)), ("letterbox_corner", slice(0, 36))])
+@pytest.mark.parametrize("shape", [(1, 5, 64, 64), (1, 64, 64)], ids=["scores", "classes"])
+def test_margins_are_not_looked_at(shape: tuple[int, ...], resize: Resize, rows: slice) -> None:
+    """A frame of 16:9 fills 36 of the 64 rows of a square input; margins never change, and would count as right."""
+    values = np.random.default_rng(0).random(shape).astype(np.float32)
+    classes = values[0].argmax(0) if len(shape) == 4 else np.round(4 * values[0]).astype(np.int64)
+    outputs = {"scores": values if len(shape) == 4 else classes[None]}
+    task = ClassMaps("scores", (64, 64), resize=resize)
+    assert np.array_equal(task.read(outputs, (720, 1280)), classes[rows])
+    moved = task.read(outputs, (720, 1280), Motion.translation(0, 3))
+    assert np.array_equal(moved[3:], classes[rows][:-3])
+    turned = Motion(matrix=np.array([[-1.0, 0, 63], [0, -1, 35 + 2 * rows.start], [0, 0, 1]]))  # about the middle
+    assert np.array_equal(task.read(outputs, (720, 1280), turned), classes[rows][::-1, ::-1])
+
+
+def test_classes_beyond_a_byte_stay_what_they_are() -> None:
+    scores = np.zeros((1, 1000), np.float32)
+    scores[0, 300] = 1.0
+    task = ClassMaps("scores", (64, 48))
+    assert task.read({"scores": scores}, (64, 48), Motion.translation(4, 0)).tolist() == [[300]]
+    maps = np.zeros((1, 300, 8, 8), np.float32)
+    maps[0, 299] = 1.0
+    assert (task.read({"scores": maps}, (64, 48), Motion.translation(4, 0)) == 299).all()
 
 
 def test_a_vector_is_one_decision() -> None:

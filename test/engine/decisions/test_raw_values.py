@@ -75,3 +75,15 @@ def test_of_large_outputs_some_values_are_looked_at() -> None:
     assert np.array_equal(read.outputs[0], maps[:, :, ::3, ::3])
     assert np.array_equal(read.outputs[1], boxes[:, ::9])
     assert np.array_equal(read.outputs[2], boxes[:, :100])
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_is_wrong_in_any_output(at: int, value: float) -> None:
+    task = RawValues([1.0, 1.0], (8, 8))
+    right = {"a": np.zeros((1, 4), np.float32), "b": np.ones((1, 4), np.float32)}
+    wrong = {name: output.copy() for name, output in right.items()}
+    wrong["ab"[at]][0, 2] = value
+    agreed, answer = task.read(right, (8, 8)), task.read(wrong, (8, 8))
+    assert task.score(answer, agreed, None).right == 0.0
+    assert task.score(agreed, agreed, None).right == 1.0
