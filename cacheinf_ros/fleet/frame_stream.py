@@ -26,6 +26,8 @@ _LENGTH = struct.Struct("!I")
 _MOST_BYTES = LARGEST + 1000
 _MOST_WAITING = 64 * 2**20  # unsent bytes above which the other end counts as lost, as it does not read
 
+_SILENT_S, _PROBES = 5, 5  # silence after which the other machine is probed, once a second, so many times
+
 Address = tuple[str, int]
 
 
@@ -59,6 +61,7 @@ class PacketStream:
         self._is_open = True
         self._socket = connection
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets are sent at once
+        _end_soon_without_answer(self._socket)
         self._file = self._socket.makefile("rb")  # the socket stays open until this is closed, too
         self._writer = threading.Thread(target=self._write, name=f"{name}_out", daemon=True)
         self._reader = threading.Thread(target=self._read, name=f"{name}_in", daemon=True)
@@ -129,6 +132,15 @@ class PacketStream:
         self._queue.put(None)
         if was_open:
             self._listening.lost(reason)
+
+
+def _end_soon_without_answer(connection: socket.socket) -> None:
+    """Have the system end a connection whose other machine has lost power or the network, in seconds, not minutes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * (_SILENT_S + _PROBES))
 
 
 def connect(address: Address, key: bytes, listening: Listening, name: str) -> PacketStream:

@@ -100,10 +100,12 @@ class RelaySession:
                 return
             if packet.kind == Kind.HELLO:
                 self._greeting = None
-            elif packet.kind == Kind.START and packet.part == 0:
-                began_s = self.frames.begin()
-                self._fleet.count("frames")
-                route.waits_since_s = route.waits_since_s or began_s
+            elif packet.kind == Kind.START:
+                if packet.part == 0:
+                    self.frames.begin()
+                    self._fleet.count("frames")
+                if packet.part == packet.parts - 1:  # it cannot answer before, however slow the robot's link is
+                    route.waits_since_s = route.waits_since_s or time.monotonic()
             route.stream.send(packet)
 
     def serve(self) -> None:

@@ -16,6 +16,7 @@ from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objecti
 from cacheinf_ros.fleet.messages import Orders, Place
 
 _UNEVEN = 0.25  # difference between two machines' busy shares above which a session moves from one to the other
+_GAIN = 0.05  # least by which the machine that takes it is then less busy than the other was
 _MOVES_AT_ONCE = 1  # planned moves per machine that takes sessions: starting a process slows those that compute
 
 
@@ -105,7 +106,9 @@ def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[st
         for name, each in ledger.state.sessions.items()
         if ledger.state.machine_of(each) == busiest
     ]
-    name = min(there)[1]
+    cores, name = min(there)
+    if loads[0].busy + cores / loads[0].machine.cores + _GAIN > loads[-1].busy:
+        return  # it would be as busy as the other is now, and the session would move back
     session = ledger.state.sessions[name]
     place = ledger.find(session.demand, session.gateway, now_s)
     if isinstance(place, Place) and place.machine != busiest:

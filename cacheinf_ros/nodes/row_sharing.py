@@ -92,7 +92,7 @@ class RowSharing(LinkedSession[RowSession]):
     def why_alone(self) -> str:
         """The reason why the last frame was not shared."""
         if self._partner is not None and self._choice is None and not self._was_skipped:
-            return "engine mode deepcache shares no frames"
+            return "the engine, which shares frames (but not in mode deepcache), did not compute this one"
         if not self._policy.divides_frames:
             return f"server.policy is {self._policy.value}"
         if self._was_skipped or (self._choice is not None and self._choice.partition is None):
@@ -146,7 +146,9 @@ class RowSharing(LinkedSession[RowSession]):
         if choice is None or scheduler is None or partner is None:
             return Spent(compute_ms=robot_ms)
         transmit_ms = partner.bytes_sent / self.session.up.bytes_per_ms
-        receive_ms = partner.bytes_received / self.session.down.bytes_per_ms
+        # while all that has come back was small, nothing is known of that direction
+        down = self.session.down if self.session.down.is_known else self.session.up
+        receive_ms = partner.bytes_received / down.bytes_per_ms
         self.bytes_crossed += partner.bytes_sent + partner.bytes_received
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)

@@ -32,6 +32,19 @@ def listen(connection: socket.socket, receive: Callable[[Packet], None]) -> list
     return lost
 
 
+def test_a_machine_that_lost_power_is_missed_within_seconds(ends: tuple[socket.socket, socket.socket]) -> None:
+    """The system would send again for a quarter of an hour."""
+    stream = PacketStream(ends[0], Listening(receive=lambda packet: None, lost=lambda reason: None), "host")
+    assert ends[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    idle, interval, probes = (
+        ends[0].getsockopt(socket.IPPROTO_TCP, option)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    )
+    assert idle + interval * probes <= 10
+    assert ends[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 10_000
+    stream.close()
+
+
 def test_packets_arrive_as_they_were_sent(ends: tuple[socket.socket, socket.socket]) -> None:
     received: list[Packet] = []
     lost = listen(ends[0], received.append)

@@ -341,6 +341,29 @@ def test_a_move_that_nobody_was_told_of_is_given_up() -> None:
     assert session.host == gateway.sessions["r0"]
 
 
+def test_sessions_that_cannot_be_evened_out_stay_where_they_are() -> None:
+    """Three of 0.3 of a machine on two machines: whichever of the two that has two gives one away has less than it."""
+    ledger, gateway = FleetLedger(FleetRules(standby=False, idle_s=1000.0)), Gateway("g0")
+    ledger.see(MACHINES[:2])
+    demand = Demand(network="a", mean_ms=30.0, worst_ms=35.0, period_ms=50.0, deadline_ms=300.0, memory_bytes=1e8)
+    for robot in ROBOTS[:3]:
+        place = ledger.admit(replace(asked(robot, "g0"), network="a", predicted=demand), 0.0)
+        assert isinstance(place, Place)
+        gateway.start(place, "a")
+        gateway.sessions[robot] = place.host
+    moved = 0
+    for step in range(40):
+        sessions: dict[str, tuple[str, Demand | None]] = {name: (at, demand) for name, at in gateway.sessions.items()}
+        keep_up(ledger, step / 4)
+        orders = ledger.report(GatewayReport(gateway="g0", hosts=dict(gateway.hosts), sessions=sessions), step / 4)
+        for robot, place in orders.move:
+            gateway.start(place, "a")
+            gateway.sessions[robot] = place.host
+            moved += 1
+    assert moved <= 1  # where all three began on one machine
+    assert len({gateway.hosts[host].machine for host in gateway.sessions.values()}) == 2
+
+
 def test_a_process_that_was_never_started_says_nothing_against_its_machine() -> None:
     ledger = FleetLedger(FleetRules())
     ledger.see(MACHINES[:1])

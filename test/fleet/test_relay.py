@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sessions import until
 
+from cacheinf_ros.fleet import route
 from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.frame_stream import Listening
 from cacheinf_ros.fleet.messages import Place
@@ -19,6 +20,7 @@ from cacheinf_ros.fleet.start_error import StartError
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
 from cacheinf_ros.offload.protocol.packets import Kind, cut
+from cacheinf_ros.pipeline.polling import wait_until
 
 LAST_EPOCH = 2**32 - 1
 HELLO = written(
@@ -201,3 +203,17 @@ def test_a_machine_on_which_a_process_starts_for_nobody_any_more_is_not_to_blame
     fleet.session.shed("there is no room")
     until(lambda: not fleet.session.is_open)
     assert not fleet.complaints and not fleet.lost
+
+
+def test_a_process_that_lacks_parts_of_a_frame_is_not_to_blame_for_its_silence(
+    fleet: OneRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A robot's Wi-Fi was gone for three seconds, and the process that waited for the rest was ended."""
+    monkeypatch.setattr(route, "_STALLED_S", 0.1)
+    fleet.greet(1)
+    first, *others = cut(bytes(1000), session="robot", epoch=1, kind=Kind.START, largest=250)
+    for part in (first, *others[:-1]):
+        fleet.session.receive(part)
+    assert not wait_until(lambda: bool(fleet.lost), 1.0)
+    fleet.session.receive(others[-1])
+    until(lambda: fleet.lost == ["host0"])

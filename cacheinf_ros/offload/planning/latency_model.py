@@ -64,6 +64,16 @@ class LatencyModel:
         self._squares *= kept
         self._products *= kept
 
+    def relax_overheads(self, which: Sequence[int], frames: int = 1) -> None:
+        """Forget, over time, that some overheads were large, as frames that have them were not seen.
+
+        Args:
+            which: numbers of the overheads.
+            frames: the number of frames without them.
+        """
+        at = [1 + number for number in which]
+        self._found[at] += (1 - (1 - _RELAXED) ** frames) * np.minimum(0.0, self._expected[at] - self._found[at])
+
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """Fit the model to a frame.
 

@@ -29,6 +29,7 @@ _NEW = 0.2  # weight of a frame in the typical active shares
 # a tensor that crosses inside the network
 _ALONE = (1.0, 0.0, 0.0, 0.0)
 _ROBOT_TRANSFER = (0.0, 0.0, 0.0, 1.0)
+_OF_SHARED_FRAMES = (1, 2, 3)  # of these
 # amounts of the server's overheads: for a frame, and for a tensor that crosses inside the network
 _SERVED = (1.0, 0.0)
 _SERVER_TRANSFER = (0.0, 1.0)
@@ -163,6 +164,7 @@ class Scheduler:
         is_settled &= at_once[best] <= _AS_USUAL * usual[best] + _NOTICED_MS
         if (self._rows == self._whole).all():
             self._server.relax(frames)
+            self._robot.relax_overheads(_OF_SHARED_FRAMES, frames)
         others = [costs[i] for i, rows in enumerate(candidates) if not (rows == self._rows).all()]
         choice = self._choice((steady if is_settled else now).times(self._rows), steady, extra[best], float(changed[0]))
         return replace(

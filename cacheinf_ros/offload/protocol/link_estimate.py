@@ -9,6 +9,9 @@ But an observation that is worse by far may be a hiccup of one of the machines: 
 believed, if no small message has crossed as fast as ever in between. The time that small messages typically take beyond
 the shortest of them is no evidence, because it comes from machines that wake up. All that small messages prove is that
 the link is at least as fast as if all of their time had been spent on crossing it.
+
+Until something large has crossed, the estimate is a guess and grows without a ceiling: a robot to which sharing does
+not seem to pay sends nothing, and would otherwise never learn that the link is fast.
 """
 
 from __future__ import annotations
@@ -32,12 +35,14 @@ class LinkEstimate:
     Attributes:
         mbit_s: 10**6 bits per second.
         delay_ms: the time that the smallest message takes from one end to the other.
+        is_known: whether anything large has crossed the link, or not come; until then ``mbit_s`` is a guess.
     """
 
     def __init__(self, mbit_s: float = 10.0, delay_ms: float = 2.0) -> None:
         self.mbit_s = mbit_s
         self.delay_ms = delay_ms
-        self._best = mbit_s  # the highest estimate so far
+        self.is_known = False
+        self._best = mbit_s  # the highest estimate since the link is known, or the first guess
         self._is_warned = False
         self._typical_ms = 2.0  # the typical time of small messages beyond the shortest
 
@@ -66,6 +71,7 @@ class LinkEstimate:
             if at_least > self.mbit_s:
                 self._move_to(at_least, _BETTER)
             return
+        self.is_known = True
         expected_ms = size / self.bytes_per_ms
         if crossing_ms > expected_ms:
             crossing_ms = max(expected_ms, crossing_ms - excused_ms)
@@ -76,20 +82,27 @@ class LinkEstimate:
         self._is_warned = is_far_worse
         self._move_to(seen, weight)
 
+    def observe_round_trip(self, took_ms: float) -> None:
+        """Take note of a round trip with bytes: the delay is at most half of it."""
+        self.delay_ms = min(self.delay_ms, took_ms / 2)
+
     def nothing_came(self, size: int, waited_ms: float) -> None:
         """Take note that bytes have not arrived in so long: the link is at most as fast as if they arrived now."""
         at_most = size / 125.0 / max(waited_ms - self.delay_ms, 1e-3)
         if size >= LEAST_BYTES and at_most < self.mbit_s:
+            self.is_known = True
             self.mbit_s = _bounded(at_most)
 
     def forget(self) -> None:
-        """Raise the estimate towards the best so far, because nothing has been observed for a while."""
-        self.mbit_s = min(self._best, self.mbit_s * _HOPE)
+        """Raise the estimate, towards the best so far if there is one: nothing has been observed for a while."""
+        self.mbit_s = min(self._best if self.is_known else _MOST_MBIT_S, self.mbit_s * _HOPE)
 
     def _move_to(self, mbit_s: float, weight: float) -> None:
+        is_better = mbit_s > self.mbit_s
         moved = (1 - weight) * math.log(self.mbit_s) + weight * math.log(_bounded(mbit_s))
         self.mbit_s = _bounded(math.exp(moved))
-        self._best = max(self._best, self.mbit_s)
+        if is_better:  # not where a guess that was too high comes down
+            self._best = max(self._best, self.mbit_s)
 
 
 def _bounded(mbit_s: float) -> float:

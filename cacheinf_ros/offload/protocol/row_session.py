@@ -162,7 +162,8 @@ class RowSession(RobotSession):
             self._measure(packet)
             if packet.kind == Kind.DONE and self._is_catching_up and self._sent and packet.frame == self._sent.frame:
                 took_ms = 1e3 * (time.monotonic() - self._sent.at)
-                self._is_catching_up, self._is_behind = False, took_ms > self._config.server_deadline_ms
+                self._is_catching_up = False
+                self._is_behind &= took_ms > self._config.server_deadline_ms
         elif packet.kind in ANSWERS:
             if self._request is not None:
                 self._request.hear(packet, time.monotonic())
@@ -208,6 +209,7 @@ class RowSession(RobotSession):
             took = 1e3 * (now - start.at)
             if start.size < LEAST_BYTES:
                 self.up.observe_delay(took / 2)
+            self.up.observe_round_trip(took)
             self.up.observe(start.size, took - self.up.delay_ms)
         elif packet.kind == Kind.DONE and start.arrived is not None:
             served = Served.decode(packet.data)

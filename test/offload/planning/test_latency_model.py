@@ -46,6 +46,22 @@ def test_a_machine_of_which_nothing_is_seen_becomes_what_it_was_measured_to_be()
     assert fast.slowdown == 0.5
 
 
+def test_overheads_of_frames_that_are_not_seen_any_more_are_forgotten_by_themselves() -> None:
+    """A robot that was busy for a while and then computed alone would never have shared a frame again."""
+    robot = LatencyModel([0.0, 0.0, 1.0], slowdown=1.0)
+    for _ in range(50):
+        robot.observe(0.1, (0.0, 1.0, 2.0), 24.0)
+        robot.observe(50.0, (1.0, 0.0, 0.0), 60.0)
+    alone, shared = robot.overhead_ms((1.0, 0.0, 0.0)), robot.overhead_ms((0.0, 1.0, 2.0))
+    assert shared > 15
+    for _ in range(1000):
+        robot.relax_overheads((1, 2))
+    assert robot.overhead_ms((0.0, 1.0, 2.0)) == pytest.approx(2.0, abs=0.5)
+    assert robot.overhead_ms((1.0, 0.0, 0.0)) == alone
+    robot.observe(0.1, (0.0, 1.0, 2.0), 24.0)
+    assert robot.overhead_ms((0.0, 1.0, 2.0)) > 15  # one frame says it again
+
+
 def test_one_frame_says_much() -> None:
     """The robot's processor has become three times as slow as when it was measured."""
     pace = LatencyModel([0.0])

@@ -109,3 +109,44 @@ def test_a_collapse_is_noticed_in_spite_of_it(mbit_s: float) -> None:
     for _ in range(3):
         estimate.observe(30_000, took_ms(30_000, mbit_s, 1.0))
     assert estimate.mbit_s < 1.5 * mbit_s
+
+
+def test_a_fast_link_is_tried_although_nothing_pays_on_a_slow_one() -> None:
+    """A robot that computes alone sends nothing: with a ceiling of the first guess it would never learn better."""
+    estimate = LinkEstimate()
+    assert not estimate.is_known
+    for _ in range(20):
+        estimate.forget()
+    assert estimate.mbit_s > 300
+    estimate.observe(200, 5.0)  # too small to say anything
+    assert not estimate.is_known
+
+
+@pytest.mark.parametrize("mbit_s", [2.0, 30.0])
+def test_a_guess_that_was_too_high_does_not_come_back(mbit_s: float) -> None:
+    estimate = LinkEstimate()
+    for _ in range(20):
+        estimate.forget()
+    for _ in range(6):
+        estimate.observe(100_000, took_ms(100_000, mbit_s, 2.0))
+    assert estimate.mbit_s == pytest.approx(mbit_s, rel=0.5)  # some time is excused
+    for _ in range(100):
+        estimate.forget()
+    assert estimate.mbit_s <= max(10.0, 1.5 * mbit_s)
+
+
+def test_what_does_not_come_ends_the_guessing() -> None:
+    estimate = LinkEstimate()
+    estimate.nothing_came(100_000, 802.0)
+    for _ in range(100):
+        estimate.forget()
+    assert estimate.mbit_s == pytest.approx(10.0)
+
+
+def test_the_delay_is_at_most_half_of_any_round_trip() -> None:
+    """Where every message is large and the link fast, a first guess that is too long would leave no time for bytes."""
+    estimate = LinkEstimate()
+    for _ in range(100):
+        estimate.observe_round_trip(2.0)
+        estimate.observe(20_000, 2.0 - estimate.delay_ms)  # 100 Mbit/s: 1.6 ms and 0.2 ms each way
+    assert estimate.delay_ms == 1.0 and estimate.mbit_s < 10_000.0
