@@ -124,6 +124,7 @@ class FleetGateway:
         self._make_setting = make_setting
         self._complain = complain
         self.busy = 0.0
+        self._draining: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._demands: dict[str, ModelDemand] = {}
         self._asked: dict[str, Identity] = {}  # by network
@@ -281,13 +282,13 @@ class FleetGateway:
         p95_ms = float(np.percentile(took_ms, 95)) if took_ms else 0.0
         waiting = sum(session.frames.has_frame for session in sessions.values())
         counts = {**self._counts, "sessions": len(sessions), "queue": waiting, "frame_p95_ms": p95_ms}
-        report = GatewayReport(gateway=self.name, hosts=hosts, sessions=states, counts=counts)
+        report = GatewayReport(gateway=self.name, hosts=hosts, sessions=states, counts=counts, draining=self._draining)
         self._try(partial(self._cluster.show, counts, self.name))
         self._obey(self._cluster.report(report), sessions)
 
     def _obey(self, orders: Orders, sessions: dict[str, RelaySession]) -> None:
         """Follow orders, each by itself: the ledger hands them out once."""
-        self.busy = orders.busy
+        self.busy, self._draining = orders.busy, orders.draining
         if orders.complaint:
             self._complain(orders.complaint)
         for place, network in orders.start:

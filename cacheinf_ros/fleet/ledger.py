@@ -39,6 +39,7 @@ class FleetLedger:
         self._numbers = itertools.count()
         self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which reports may still name
         self._sent_on: dict[str, float] = {}  # sessions that were redirected to another gateway, with the time
+        self._decided: set[str] = set()  # machines of which this ledger was told whether they are to become empty
         self._heard_s = self._awake_s = float("-inf")  # last word of any gateway, and since when they are heard
 
     def see(self, machines: Iterable[Machine]) -> None:
@@ -106,10 +107,12 @@ class FleetLedger:
 
     def drain(self, machine: str) -> None:
         """Let a machine become empty, without losing a frame; :meth:`undrain` takes that back."""
+        self._decided.add(machine)
         self.state.draining.add(machine)
 
     def undrain(self, machine: str) -> None:
         """Use a machine again."""
+        self._decided.add(machine)
         self.state.draining.discard(machine)
 
     def report(self, report: GatewayReport, now_s: float) -> Orders:
@@ -117,12 +120,15 @@ class FleetLedger:
         self._hear(report.gateway, now_s)
         self.state.gateways[report.gateway].counts = report.counts
         self._take(report, now_s)
+        if now_s - self._awake_s <= _SILENT_S:  # this ledger may be new
+            self.state.draining |= (report.draining & set(self.state.machines)) - self._decided
         self._forget_silent(now_s)
         self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
         orders = self.state.orders.pop(report.gateway, Orders())
         dead = [name for name in report.hosts if name in self._dead]  # again, as an answer may have been lost
         stop = tuple(dict.fromkeys((*orders.stop, *dead)))
-        return replace(orders, stop=stop, busy=busy_share(self.state.loads, self.state.rules))
+        draining = frozenset(self.state.draining)
+        return replace(orders, stop=stop, busy=busy_share(self.state.loads, self.state.rules), draining=draining)
 
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
         """Find a place for a session; an urgent one may go to a running process even if that is busy."""

@@ -79,12 +79,14 @@ class GatewayReport:
         hosts: the gateway's processes, by name.
         sessions: host and demand of each session, by name.
         counts: counts of frames and other events, for those who monitor the fleet.
+        draining: machines that are to become empty, as the ledger has said; it may have lost that.
     """
 
     gateway: str
     hosts: Mapping[str, HostReport] = field(default_factory=dict)
     sessions: Mapping[str, tuple[str, Demand | None]] = field(default_factory=dict)
     counts: Mapping[str, float] = field(default_factory=dict)
+    draining: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class Orders:
         shed: sessions to end, each with the reason.
         busy: share of the fleet's available capacity that is promised, 0 to 1; prices depend on it.
         complaint: an error at the ledger, for the gateway's operator; empty: none.
+        draining: machines that are to become empty, for the gateway's next reports.
     """
 
     start: tuple[tuple[Place, str], ...] = ()
@@ -106,3 +109,4 @@ class Orders:
     shed: tuple[tuple[str, str], ...] = ()
     busy: float = 0.0
     complaint: str = ""
+    draining: frozenset[str] = frozenset()

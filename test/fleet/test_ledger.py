@@ -45,13 +45,14 @@ class Gateway:
         self.name = name
         self.hosts: dict[str, HostReport] = {}
         self.sessions: dict[str, str] = {}
+        self.draining: frozenset[str] = frozenset()
 
     def start(self, place: Place, network: str) -> None:
         self.hosts[place.host] = HostReport(machine=place.machine, network=network, is_ready=True)
 
     def report(self) -> GatewayReport:
         sessions = {robot: (host, demand_of(robot) if host else None) for robot, host in self.sessions.items()}
-        return GatewayReport(gateway=self.name, hosts=dict(self.hosts), sessions=sessions)
+        return GatewayReport(gateway=self.name, hosts=dict(self.hosts), sessions=sessions, draining=self.draining)
 
 
 class Fleet(RuleBasedStateMachine):
@@ -118,6 +119,7 @@ class Fleet(RuleBasedStateMachine):
         """Send a report to the ledger, and follow the orders that it returns."""
         there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
         orders = self.ledger.report(report, self.now_s)
+        gateway.draining = orders.draining
         for place, network in orders.start:
             if place.machine in there:
                 gateway.start(place, network)
@@ -167,15 +169,15 @@ class Fleet(RuleBasedStateMachine):
     def lose_the_ledger(self) -> None:
         before = {robot: host for gateway in self.gateways.values() for robot, host in gateway.sessions.items() if host}
         hosts = {name for gateway in self.gateways.values() for name in gateway.hosts}
-        draining = self.ledger.state.draining
+        draining = frozenset().union(*(gateway.draining for gateway in self.gateways.values()))
         self.ledger = FleetLedger(FleetRules(idle_s=2.0))
         self.ledger.see(self.alive)
-        self.ledger.state.draining = draining & set(self.ledger.state.machines)
         for gateway in self.gateways.values():
             self.ledger.report(gateway.report(), self.now_s)
         for gateway in self.gateways.values():  # a session may be in a process of a gateway that reports later
             self.ledger.report(gateway.report(), self.now_s)
         assert {robot for robot, host in before.items() if host in hosts} <= set(self.ledger.state.sessions)
+        assert self.ledger.state.draining == draining & set(self.ledger.state.machines)
 
     @invariant()
     def sessions_are_in_processes_that_exist(self) -> None:
@@ -339,6 +341,19 @@ def test_a_move_that_nobody_was_told_of_is_given_up() -> None:
     assert not session.target
     ledger.report(gateway.report(), 1.5 + START_S)
     assert session.host == gateway.sessions["r0"]
+
+
+def test_a_new_ledger_is_told_which_machines_are_to_become_empty() -> None:
+    ledger = FleetLedger(FleetRules())
+    ledger.see(MACHINES)
+    ledger.drain("m1")
+    told = ledger.report(GatewayReport(gateway="g0"), 0.0).draining
+    assert told == {"m1"}
+    new = FleetLedger(FleetRules())
+    new.see(MACHINES)
+    assert new.report(GatewayReport(gateway="g0", draining=told), 10.0).draining == {"m1"}
+    new.undrain("m1")
+    assert not new.report(GatewayReport(gateway="g0", draining=told), 10.5).draining, "the user's word counts"
 
 
 def test_sessions_that_cannot_be_evened_out_stay_where_they_are() -> None:
