@@ -166,15 +166,15 @@ class Pipeline:
 
         Args:
             arrival: the frame's message.
-            starts_over: whether the stream begins anew with this frame, even if it cannot be prepared.
             prepare: decodes and matches it; what it raises becomes an error result.
+            starts_over: whether the stream begins anew with this frame, even if it cannot be prepared.
         """
         self._node.health.count("accepted")
         outcome, prepared, self.computed, self._spent = Outcome.UNTOUCHED, None, None, Spent()
         decoded: Decoded | None = None
-        if starts_over:
-            self._runner.reset()  # no answer of before stands, and no burst goes on across the jump
         with guarded(f"frame {arrival.stamp_ns}") as failure:
+            if starts_over:
+                self._runner.reset()  # no answer of before stands, and no burst goes on across the jump
             prepared = prepare()
             outcome = Outcome.LOST
             result, decoded, outcome = self._compute(arrival, prepared)

@@ -96,6 +96,7 @@ class SpecialisedCache(CachedModel):
         self._specialiser = source.new_specialiser(rules, seen)
         self._making: SpecialistThread | None = None
         self._small: _Small | None = None
+        self._is_behind = False  # whether a specialist has answered since the variant's last answer
         self._in_use: Dominance | None = None
         self._answers: Counter[Answered] = Counter()
         self._is_on = True
