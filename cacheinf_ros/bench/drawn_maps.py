@@ -8,9 +8,8 @@ from typing import Any
 
 from cacheinf_ros.bench.shots import Shot
 from cacheinf_ros.engine.decisions import ClassMaps, Task
-from cacheinf_ros.engine.frame_placement import Placement
-from cacheinf_ros.engine.mean_iou import UNJUDGED, Drawn, check_drawn, drawn_on
-from cacheinf_ros.graph import Model, ModelCard
+from cacheinf_ros.engine.mean_iou import UNJUDGED, Drawn, check_drawn, drawn_within
+from cacheinf_ros.graph import Model
 
 
 def drawn_maps(shots: Sequence[Shot], task: Task[Any], model: Model) -> list[Drawn | None]:
@@ -25,14 +24,7 @@ def drawn_maps(shots: Sequence[Shot], task: Task[Any], model: Model) -> list[Dra
     maps: list[Drawn | None] = []
     for shot in shots:
         drawn = shot.read_class_map()
-        maps.append(None if drawn is None else task.of_map(_on_frame(drawn, model.card, (shape[-2], shape[-1]))))
+        maps.append(None if drawn is None else task.of_map(drawn_within(drawn, model.card, (shape[-2], shape[-1]))))
     has_scores = len(shape) == 4 and shape[1] > 1
     check_drawn([each for each in maps if each is not None], shape[1] if has_scores else UNJUDGED, model.name)
     return maps
-
-
-def _on_frame(drawn: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
-    """Bring a drawn map to the size of a network's output, without the margins of a letterboxed frame."""
-    assert card.input_size is not None
-    place = Placement.of((drawn.shape[0], drawn.shape[1]), card.input_size, card.resize)
-    return drawn_on(drawn, card, size)[place.map_content(size)]

@@ -259,7 +259,7 @@ class Pipeline:
         if answer is not None:
             answer.header = arrival.header
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": sending the image takes most of it
-            self._runner.passed_over()
+            self._runner.reset(keeps_cache=True)
             if self._sharing is not None:
                 self._sharing.passed_over()
             most = self._node.parameters.get(ResultConfig).max_output_bytes

@@ -116,16 +116,15 @@ class Runner:
         self._finish()
         self.engine.reset()
 
-    def reset(self) -> None:
-        """Forget everything about earlier frames."""
-        self.engine.reset()
-        self._last = None
-        if self.promised is not None:
-            self.promised.lost()
+    def reset(self, *, keeps_cache: bool = False) -> None:
+        """Forget everything about earlier frames.
 
-    def passed_over(self) -> None:
-        """Note that somebody else has answered frames since the last one here: its answer is too old to be held."""
-        self._finish()
+        Args:
+            keeps_cache: but not what the engine has cached: somebody else has answered frames since, so that the last
+                answer is too old to be held.
+        """
+        if not keeps_cache:
+            self.engine.reset()
         self._last = None
         if self.promised is not None:
             self.promised.lost()

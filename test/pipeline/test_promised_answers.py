@@ -367,7 +367,7 @@ def test_what_computed_answers_may_lose_is_not_given_to_held_ones(
 
 def test_an_answer_from_before_others_answered_does_not_stand(model: Model) -> None:
     runner = holding(model)
-    runner.passed_over()
+    runner.reset(keeps_cache=True)
     assert runner.infer(picture(), None).mode != HELD
     assert runner.infer(picture(), None).mode == HELD
     runner.close()

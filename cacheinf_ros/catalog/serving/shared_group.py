@@ -156,6 +156,11 @@ class MemberCache(CachedModel):
         """Implement :meth:`CachedModel.run`; see :meth:`Group.run`."""
         return self.group.run(self._model, image, stamp_ns, config)
 
+    def forget(self) -> None:
+        """Implement :meth:`CachedModel.forget`, for all models of the group."""
+        if self.group.cached is not None:
+            self.group.cached.forget()
+
     def forget_from(self, stamp_ns: int) -> None:
         """Forget cached frames from this time on, as time went back."""
         if self.group.cached is not None:

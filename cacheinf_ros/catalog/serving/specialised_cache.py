@@ -146,7 +146,7 @@ class SpecialisedCache(CachedModel):
         """Run the variant; an answer of its own from before a specialist's answers does not stand."""
         if self._is_behind:
             self._is_behind = False
-            self.runner.passed_over()
+            self.runner.reset(keeps_cache=True)
         return super().run(image, stamp_ns, config)
 
     def forget(self) -> None:
@@ -231,7 +231,7 @@ class SpecialisedCache(CachedModel):
     def _prepare_small(self, trunk: str) -> None:
         """Load a trunk in the thread that runs it: its kernel threads would inherit a low priority."""
         if self._small is not None and self._small.name == trunk:
-            self._small.cached.runner.passed_over()  # it has seen no frame since it was last in use
+            self._small.cached.runner.reset(keeps_cache=True)  # it has seen no frame since it was last in use
         else:
             self._drop_small()  # first, as there may be no memory for both
             config = self._parameters.get(EngineConfig)
