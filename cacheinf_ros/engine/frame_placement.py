@@ -74,14 +74,6 @@ class Placement:
         matrix = back.then(scaled).then(there).matrix
         return Motion(matrix=matrix / matrix[2, 2])
 
-    def in_content(self, motion: Motion) -> Motion:
-        """Convert a motion in pixels of the input to one of what shows the frame there, by itself."""
-        if (self.top, self.left) == (0, 0) or motion.shift is not None:
-            return motion
-        there, back = Motion.translation(self.left, self.top), Motion.translation(-self.left, -self.top)
-        matrix = there.then(motion).then(back).matrix
-        return Motion(matrix=matrix / matrix[2, 2])
-
     def points_in_frame(self, points: NDArray[np.float32]) -> NDArray[np.float64]:
         """Convert points [..., 2], (x, y), from pixels of the input to pixels of the frame."""
         return (points.astype(np.float64) - (self.left, self.top)) / self.scale

@@ -64,23 +64,12 @@ def mean_iou(counts: MapCounts) -> float:
     return float((common[seen] / either[seen]).mean()) if seen.any() else 1.0
 
 
-def drawn_on(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
-    """Bring a frame's drawn map to the (height, width) of a network's output, see :func:`drawn_within`.
-
-    What lies in the margins of a letterboxed frame is :data:`UNJUDGED`.
-    """
-    result = np.full(size, UNJUDGED, np.uint8)
-    result[_content(right, card, size)] = drawn_within(right, card, size)
-    return result
-
-
 def drawn_within(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
-    """Bring a drawn map to what shows the frame in an output of this size: the pixels in the cells' middle count."""
-    rows, columns = _content(right, card, size)
+    """Bring a frame's drawn map to what shows the frame in a network's output of this (height, width).
+
+    The pixels in the cells' middle count. The margins of a letterboxed frame are left out.
+    """
+    assert card.input_size is not None
+    rows, columns = Placement.of((right.shape[0], right.shape[1]), card.input_size, card.resize).map_content(size)
     inside = columns.stop - columns.start, rows.stop - rows.start
     return np.asarray(cv2.resize(right, inside, interpolation=cv2.INTER_NEAREST_EXACT), np.uint8)
-
-
-def _content(right: Drawn, card: ModelCard, size: tuple[int, int]) -> tuple[slice, slice]:
-    assert card.input_size is not None
-    return Placement.of((right.shape[0], right.shape[1]), card.input_size, card.resize).map_content(size)

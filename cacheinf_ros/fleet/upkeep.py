@@ -107,9 +107,10 @@ def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[st
         if ledger.state.machine_of(each) == busiest
     ]
     cores, name = min(there)
-    if loads[0].busy + cores / loads[0].machine.cores + _GAIN > loads[-1].busy:
-        return  # it would be as busy as the other is now, and the session would move back
     session = ledger.state.sessions[name]
+    best = best_machine(ledger.state.loads_for(session.demand.network), session.demand, ledger.state.rules)
+    if not isinstance(best, MachineLoad) or best.busy + cores / best.machine.cores + _GAIN > loads[-1].busy:
+        return  # it would be as busy as the other is now, and the session would move back
     place = ledger.find(session.demand, session.gateway, now_s)
     if isinstance(place, Place) and place.machine != busiest:
         session.target, session.ordered_s = place.host, now_s

@@ -177,12 +177,21 @@ class AnswerHolder:
             self._of_engine.append(by_engine)
         return self._judge(self._burst) if len(self._burst) >= self._wanted else None
 
-    def lost(self) -> None:
-        """Forget the last answer, because the stream began anew or a frame failed; a burst in progress starts over."""
+    def lost(self, *, is_interrupted: bool = False) -> None:
+        """Forget the last answer.
+
+        Args:
+            is_interrupted: somebody else has answered frames since: a burst in progress is given up until another is
+                due, as it might never end; the first one, before which nothing is known, goes on. Otherwise the stream
+                began anew or a frame failed, and a burst in progress starts over.
+        """
         self._answered = None
         self._newcomers.forget()
-        if self._burst is not None:
-            self._burst, self._of_engine, self._moving = Burst(self._task, self._meter), [], 0
+        if self._burst is None or (is_interrupted and not self.bursts):
+            return
+        self._burst, self._of_engine, self._moving = Burst(self._task, self._meter), [], 0
+        if is_interrupted:
+            self._burst, self._frames_since, self._held_since = None, 0, 0
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one, because there is something new to judge."""

@@ -144,15 +144,20 @@ class PromisedAnswers:
                 self._looks.forget()
         return stands
 
-    def lost(self) -> None:
-        """Forget the last answer, as a frame failed or time went back; the caller empties the engine's cache."""
+    def lost(self, *, is_interrupted: bool = False) -> None:
+        """Forget the last answer.
+
+        Args:
+            is_interrupted: somebody else has answered frames since, after :meth:`finish`; otherwise a frame failed or
+                time went back, and the caller empties the engine's cache.
+        """
         self._unjudged = None
         self._burst_ms = 0.0
         self._dense.lost()
-        for trial in self._trials.values():
-            trial.lost()
         if self._holder is not None:
-            self._holder.lost()
+            self._holder.lost(is_interrupted=is_interrupted)
+        for trial in self._trials.values():
+            trial.lost(is_interrupted=is_interrupted and self._holder is not None and self._holder.burst_frames > 0)
 
     def meet(self, *, has_server: bool) -> None:
         """Note whether a server may compute a part of the next frame; if its worth is not known, have a burst soon.

@@ -123,11 +123,13 @@ class Runner:
             keeps_cache: but not what the engine has cached: somebody else has answered frames since, so that the last
                 answer is too old to be held.
         """
-        if not keeps_cache:
+        if keeps_cache:
+            self._finish()  # the engine may still have to compute the last frame, which counts as cached already
+        else:
             self.engine.reset()
         self._last = None
         if self.promised is not None:
-            self.promised.lost()
+            self.promised.lost(is_interrupted=keeps_cache)
 
     @property
     def wants_maps(self) -> bool:

@@ -12,9 +12,10 @@ import torch
 
 from cacheinf_ros.bench import recorded
 from cacheinf_ros.bench.drawn_maps import drawn_maps
+from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.engine.decisions import ClassMaps
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import ModelCard, model_of
+from cacheinf_ros.graph import ModelCard, Resize, model_of
 from cacheinf_ros.sources import open_source
 
 CLASSES = 5
@@ -61,6 +62,27 @@ def test_they_equal_the_answers_of_a_network_that_is_right(made: str, most_pixel
     answer = task.read({name: model.module(image).numpy()}, SIZE)
     assert none is None and found is not None and np.array_equal(found, answer)
     assert found.size <= (most_pixels or found.size)
+
+
+@pytest.mark.parametrize("resize", ["letterbox", "letterbox_corner"])
+@pytest.mark.parametrize("most_pixels", [None, 300])
+def test_those_of_letterboxed_pictures_have_no_margins(resize: Resize, most_pixels: int | None, tmp_path: Path) -> None:
+    card = ModelCard(
+        name="echo", factory="echo", input_size=SIZE, channel_order="bgr", scale=1.0, mean=(0, 0, 0), std=(1, 1, 1),
+        resize=resize,
+    )  # fmt: skip
+    model = model_of(Echo("scores"), card)
+    picture = np.random.default_rng(1).integers(0, CLASSES, (20, 60), np.uint8)  # half as high as the input
+    (tmp_path / "labels").mkdir()
+    cv2.imwrite(str(tmp_path / "0.png"), cv2.merge([picture] * 3))
+    cv2.imwrite(str(tmp_path / "labels" / "0.png"), picture)
+    ((name, _),) = model.graph.outputs
+    task = ClassMaps(name, SIZE, resize=resize, most_pixels=most_pixels)
+    (found,) = drawn_maps(list(recorded(open_source(str(tmp_path)))), task, model)
+    given = torch.from_numpy(Preprocessor(card).input(cv2.merge([picture] * 3)))
+    answer = task.read({name: model.module(given).numpy()}, (20, 60))
+    assert found is not None and np.array_equal(found, answer)
+    assert np.array_equal(answer, picture) or most_pixels is not None
 
 
 def test_classes_that_the_model_has_not_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cacheinf_ros.engine.mean_iou import UNJUDGED, count_pixels, drawn_on, mean_iou
+from cacheinf_ros.engine.mean_iou import UNJUDGED, count_pixels, drawn_within, mean_iou
 from cacheinf_ros.graph import ModelCard
 
 
@@ -36,10 +36,9 @@ def test_maps_are_shrunk_as_pictures_are() -> None:
     """A wide frame has margins above and below in a letterboxed input, and none in a stretched one."""
     card = ModelCard(name="test", factory="test", input_size=(40, 40))
     right = np.repeat(np.array([[1, 2]], np.uint8), 20, axis=1).repeat(20, axis=0)
-    assert np.array_equal(drawn_on(right, card, (2, 4)), [[1, 1, 2, 2]] * 2)
+    assert np.array_equal(drawn_within(right, card, (2, 4)), [[1, 1, 2, 2]] * 2)
     corners = np.zeros((6, 6), np.uint8)
     corners[1::3, 1::3] = [[1, 2], [3, 4]]
-    assert np.array_equal(drawn_on(corners, card, (2, 2)), [[1, 2], [3, 4]])
-    margin = [UNJUDGED] * 4
+    assert np.array_equal(drawn_within(corners, card, (2, 2)), [[1, 2], [3, 4]])
     letterboxed = card.changed(resize="letterbox")
-    assert np.array_equal(drawn_on(right, letterboxed, (4, 4)), [margin, [1, 1, 2, 2], [1, 1, 2, 2], margin])
+    assert np.array_equal(drawn_within(right, letterboxed, (4, 4)), [[1, 1, 2, 2]] * 2)

@@ -134,6 +134,35 @@ def test_a_camera_at_rest_does_not_widen_its_limits() -> None:
     assert holder.scale == 1
 
 
+def test_a_burst_in_which_others_answer_is_given_up_until_the_next_is_due() -> None:
+    """It would begin anew with each frame, and none would ever be computed in the way that was chosen."""
+    holder = AnswerHolder(TASK, SIZE, 0.02)
+    frames = 0
+
+    def compute(times: int) -> None:
+        nonlocal frames
+        for _ in range(times):
+            frames += 1
+            if not holder.stands(np.full((*SIZE, 3), frames % 200, np.uint8)):
+                holder.computed(np.full(SIZE, frames % 2, np.uint8))
+
+    compute(10)
+    holder.lost(is_interrupted=True)
+    assert holder.burst_frames == 10  # before the first burst nothing is known: it goes on
+    compute(200)
+    while not holder.wants_dense:
+        compute(1)
+    bursts = holder.bursts
+    assert bursts >= 1
+    compute(3)
+    holder.lost(is_interrupted=True)
+    assert not holder.wants_dense and holder.bursts == bursts
+    compute(20)
+    assert not holder.wants_dense
+    compute(2000)
+    assert holder.bursts > bursts
+
+
 def test_a_stream_that_begins_anew_gets_a_whole_burst() -> None:
     holder = AnswerHolder(TASK, SIZE, 0.02)
     run(holder, pictures([8] * 10))

@@ -61,17 +61,24 @@ class ClassMaps:
         if is_list(values) and not self._has_scores:
             return values.reshape(1, -1).astype(np.int64)  # a copy, which has no places that could move
         place = Placement.of(image_size, self._input_size, self._resize)
+        if motion is not None and not motion.is_none and place.has_margin and values.ndim > 2:
+            return self._moved_as_published(values, place, motion)
         if values.ndim == 3:
             narrow = self.of_map(values[0][place.map_content(values.shape[1:])]).astype(np.uint8)  # as users get them
         else:
             maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
             rows, columns = place.map_content(maps.shape[1:])
             step = self._step((rows.stop - rows.start) * (columns.stop - columns.start))
-            seen = maps[:, rows, columns][:, ::step, ::step]
-            narrow = best_class_map(seen) if len(seen) <= _NARROW else seen.argmax(0).astype(np.int32)
+            narrow = _best(maps[:, rows, columns][:, ::step, ::step])
         if motion is None or not has_places(narrow):
             return narrow
-        return move_class_map(narrow, place.in_content(motion), place.size)
+        return move_class_map(narrow, motion, self._input_size)
+
+    def _moved_as_published(self, values: NDArray[Any], place: Placement, motion: Motion) -> Classes:
+        """Move a whole map, margins included, and only then take what shows the frame, which has come from there."""
+        whole = values[0].astype(np.uint8) if values.ndim == 3 else _best(values[0])
+        moved = move_class_map(whole, motion, self._input_size)
+        return self.of_map(moved[place.map_content((moved.shape[0], moved.shape[1]))])
 
     def of_map(self, classes: Classes) -> Classes:
         """Pick the pixels to look at from a map of classes, [height, width], that was found elsewhere."""
@@ -112,6 +119,10 @@ class ClassMaps:
             moving_right=float(np.count_nonzero(right & moving)),
             moving_total=float(np.count_nonzero(moving)),
         )
+
+
+def _best(scores: NDArray[Any]) -> Classes:
+    return best_class_map(scores) if len(scores) <= _NARROW else scores.argmax(0).astype(np.int32)
 
 
 def has_places(decision: Classes) -> bool:

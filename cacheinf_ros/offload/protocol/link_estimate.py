@@ -81,10 +81,12 @@ class LinkEstimate:
         weight = worse if seen < self.mbit_s else _BETTER
         self._is_warned = is_far_worse
         self._move_to(seen, weight)
+        self._best = max(self._best, min(_bounded(seen), self.mbit_s))  # also where a first guess was too high
 
     def observe_round_trip(self, took_ms: float) -> None:
-        """Take note of a round trip with bytes: the delay is at most half of it."""
-        self.delay_ms = min(self.delay_ms, took_ms / 2)
+        """Take note of a round trip with bytes; where the delay alone would take longer, half of it is delay."""
+        if took_ms / 2 < self.delay_ms:
+            self.delay_ms = took_ms / 4
 
     def nothing_came(self, size: int, waited_ms: float) -> None:
         """Take note that bytes have not arrived in so long: the link is at most as fast as if they arrived now."""
@@ -95,7 +97,8 @@ class LinkEstimate:
 
     def forget(self) -> None:
         """Raise the estimate, towards the best so far if there is one: nothing has been observed for a while."""
-        self.mbit_s = min(self._best if self.is_known else _MOST_MBIT_S, self.mbit_s * _HOPE)
+        ceiling = max(self._best, self.mbit_s) if self.is_known else _MOST_MBIT_S
+        self.mbit_s = min(ceiling, self.mbit_s * _HOPE)
 
     def _move_to(self, mbit_s: float, weight: float) -> None:
         is_better = mbit_s > self.mbit_s

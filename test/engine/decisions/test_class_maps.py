@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine import Selection, decode
 from cacheinf_ros.engine.decisions import Score, consensus_of_all, score_all
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
-from cacheinf_ros.graph import Resize
+from cacheinf_ros.graph import ModelCard, Resize
 
 TASK = ClassMaps("scores", (8, 8))
 
@@ -42,6 +43,9 @@ def test_margins_are_not_looked_at(shape: tuple[int, ...], resize: Resize, rows:
     assert np.array_equal(task.read(outputs, (720, 1280)), classes[rows])
     moved = task.read(outputs, (720, 1280), Motion.translation(0, 3))
     assert np.array_equal(moved[3:], classes[rows][:-3])
+    card = ModelCard(input_size=(64, 64), resize=resize, decoder={"kind": "map"})
+    published = decode(outputs, card, (720, 1280), Motion.translation(0, 3), Selection()).class_map
+    assert np.array_equal(moved, published)  # what comes from the margin, too
     turned = Motion(matrix=np.array([[-1.0, 0, 63], [0, -1, 35 + 2 * rows.start], [0, 0, 1]]))  # about the middle
     assert np.array_equal(task.read(outputs, (720, 1280), turned), classes[rows][::-1, ::-1])
 
