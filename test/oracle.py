@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import cv2
@@ -15,6 +16,8 @@ from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
 from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+_IMAGES_NEARBY = 8
 
 
 @torch.inference_mode()
@@ -30,14 +33,30 @@ def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: Cac
 
 
 def assert_result_equals_dense(engine: Engine, result: EngineResult, image: NDArray[np.uint8]) -> None:
-    """Check outputs against torch's: an NRMSE within 1e-5, or about as close to float64 as torch itself is."""
+    """Check outputs against torch's: an NRMSE within 1e-5, or about as close to float64 as torch itself is.
+
+    How close torch is to float64 is measured on this image and on :data:`_IMAGES_NEARBY` more that differ by a level
+    here and there: an output of two or three values may be exact by luck on one of them.
+    """
     ours, exact = list(result.outputs.values()), dense(engine.model, image)
     errors = [_error(a, b) for a, b in zip(ours, exact, strict=True)]
     if max(errors) <= 1e-5:
         return
-    precise = _precise(engine.model, image)
-    for a, b, p in zip(ours, exact, precise, strict=True):
-        assert _error(a, p) <= max(1e-5, 4 * _error(b, p))
+    torchs = np.max([_errors_of_torch(engine.model, image) for image in _nearby(image)], axis=0)
+    for a, p, error in zip(ours, _precise(engine.model, image), torchs, strict=True):
+        assert _error(a, p) <= max(1e-5, 2 * error)
+
+
+def _nearby(image: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    rng = np.random.default_rng(0)
+    yield image
+    for _ in range(_IMAGES_NEARBY):
+        levels = image.astype(np.int16) + rng.integers(-1, 2, image.shape, dtype=np.int16)
+        yield levels.clip(0, 255).astype(np.uint8)
+
+
+def _errors_of_torch(model: Model, image: NDArray[np.uint8]) -> list[float]:
+    return [_error(b, p) for b, p in zip(dense(model, image), _precise(model, image), strict=True)]
 
 
 def _error(ours: NDArray[np.float32], exact: NDArray[Any]) -> float:

@@ -69,18 +69,41 @@ def test_convolution(
     _check_convolution(window, groups, inputs, outputs, activation, residual, seed)
 
 
+@pytest.mark.parametrize("pixels", [1, 2])  # a linear layer has one, whose products are summed otherwise
 @pytest.mark.parametrize("outputs", [3, 8, 64])  # few outputs read the inputs in place, many read packed ones
 @pytest.mark.parametrize(("channels", "kernel"), [(20000, (1, 1)), (64, (17, 19))])
-def test_long_sums_keep_their_digits(channels: int, kernel: Pair, outputs: int) -> None:
+def test_long_sums_keep_their_digits(channels: int, kernel: Pair, outputs: int, pixels: int) -> None:
     torch.manual_seed(0)
-    image, weight = torch.rand(1, channels, *kernel), torch.rand(outputs, channels, *kernel)
-    window = Window(in_size=kernel, out_size=(1, 1), kernel=kernel)
+    size = kernel[0], kernel[1] + pixels - 1
+    image, weight = torch.rand(1, channels, *size), torch.rand(outputs, channels, *kernel)
+    window = Window(in_size=size, out_size=(1, pixels), kernel=kernel)
     op = Conv(name="conv", inputs=("x",), output="y", window=window, groups=1, weight=weight, bias=torch.zeros(outputs))
-    exact = functional.conv2d(image.double(), weight.double()).view(1, outputs)
-    row = np.zeros(1, np.int32)
-    for kernels, call in native_calls(op, [MapBuffer(pixels=image[0].flatten(1).T.contiguous(), size=kernel)], outputs):
-        result = run_native(kernels, call, row, row, 1, outputs)
+    exact = functional.conv2d(image.double(), weight.double()).view(outputs, pixels).T
+    rows = np.arange(pixels, dtype=np.int32)
+    for kernels, call in native_calls(op, [MapBuffer(pixels=image[0].flatten(1).T.contiguous(), size=size)], outputs):
+        result = run_native(kernels, call, rows, rows, pixels, outputs)
         assert float(((result - exact) / exact).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("outputs", [16, 300])
+@pytest.mark.parametrize("inputs", [90, 768])
+def test_linear_layers_lose_no_more_digits_than_four_running_sums(inputs: int, outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    image, weight = (rng.random(shape, dtype=np.float32) for shape in (inputs, (outputs, inputs)))
+    sums = np.zeros((outputs, 4), np.float32)
+    for i in range(0, inputs // 4 * 4, 4):
+        sums += weight[:, i : i + 4] * image[i : i + 4]
+    sums[:, : inputs % 4] += weight[:, inputs // 4 * 4 :] * image[inputs // 4 * 4 :]
+    exact = weight.astype(np.float64) @ image.astype(np.float64)
+    window = Window(in_size=(1, 1), out_size=(1, 1), kernel=(1, 1))
+    op = Conv(
+        name="linear", inputs=("x",), output="y", window=window, groups=1, bias=torch.zeros(outputs),
+        weight=torch.from_numpy(weight)[:, :, None, None],
+    )  # fmt: skip
+    row = np.zeros(1, np.int32)
+    for kernels, call in native_calls(op, [MapBuffer(pixels=torch.from_numpy(image)[None], size=(1, 1))], outputs):
+        result = run_native(kernels, call, row, row, 1, outputs).numpy()[0]
+        assert np.square(result - exact).mean() <= np.square(sums.sum(1, dtype=np.float32) - exact).mean()
 
 
 @pytest.mark.parametrize("outputs", [3, 40])

@@ -161,6 +161,7 @@ void run_task_in_place(void* context, int task, int worker) {
 
 void conv_in_place(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   if (rows.count <= 0) return;
+  if (has_one_pixel(*static_cast<const ci_conv*>(params))) return conv(threads, params, rows, out, pitch);
   Job job = make_job(threads, params, rows, out, pitch);
   job.span = std::max(1, job.blocks / wanted_tasks(threads));
   ci::parallel_for(threads, (job.blocks + job.span - 1) / job.span, run_task_in_place, &job);

@@ -42,6 +42,9 @@ struct Job {
   ci_threads* threads;
 };
 
+// Whether the output has one pixel only, as of a linear layer. Sums are then divided otherwise, whatever rows are listed.
+inline bool has_one_pixel(const ci_conv& c) { return c.window.out_height == 1 && c.window.out_width == 1; }
+
 // Copies the neighbourhood of one output pixel behind one another; outside the image lie zeros.
 inline void gather(const ci_conv& c, const float* in, int row, float* to) {
   const ci_window& w = c.window;
