@@ -114,17 +114,14 @@ class ImageReader:
     def _complaint(self, described: str, levels: NDArray[np.uint8]) -> str:
         """Say what to do about a picture with these grey levels, in order; empty: nothing."""
         if self._range is None:
-            is_poor, remedy = (
-                levels.size < _FEW_LEVELS,
-                "say which raw values are black and white, as in image_values: ",
-            )
-            remedy += "[7000.0, 9000.0]"
+            is_poor = levels.size < _FEW_LEVELS
+            remedy = "say which raw values are black and white, as in image_values: [7000.0, 9000.0]"
         else:
             is_poor = levels.size - (levels[0] == 0) - (levels[-1] == 255) == 0
             remedy = f"choose other image_values than {self._range}, by which all of it is black or white"
         if not is_poor:
             return ""
-        if "jpeg" in described:
+        if "jpeg" in described:  # no range helps
             remedy = "JPEG keeps 8 bits: choose png as the format of image_transport's compressed images"
         return f"an image, {quoted(described)}, has {levels.size} of 256 grey levels: {remedy}"
 

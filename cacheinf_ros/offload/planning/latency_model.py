@@ -59,8 +59,7 @@ class LatencyModel:
         Called for a number of frames in which nothing was seen of the machine: its parameters move from slower than
         expected towards what was expected.
         """
-        kept = (1 - _RELAXED) ** frames
-        self._found += (1 - kept) * np.minimum(0.0, self._expected - self._found)
+        kept = self._relax(slice(None), frames)
         self._squares *= kept
         self._products *= kept
 
@@ -71,8 +70,14 @@ class LatencyModel:
             which: numbers of the overheads.
             frames: the number of frames without them.
         """
-        at = [1 + number for number in which]
-        self._found[at] += (1 - (1 - _RELAXED) ** frames) * np.minimum(0.0, self._expected[at] - self._found[at])
+        self._relax([1 + number for number in which], frames)
+
+    def _relax(self, parameters: slice | list[int], frames: int) -> float:
+        """Move parameters towards what was expected; return the share of their excess that is kept."""
+        kept = (1 - _RELAXED) ** frames
+        excess = np.maximum(0.0, self._found[parameters] - self._expected[parameters])
+        self._found[parameters] -= (1 - kept) * excess
+        return kept
 
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """Fit the model to a frame.

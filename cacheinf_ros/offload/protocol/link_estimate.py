@@ -81,7 +81,6 @@ class LinkEstimate:
         weight = worse if seen < self.mbit_s else _BETTER
         self._is_warned = is_far_worse
         self._move_to(seen, weight)
-        self._best = max(self._best, min(_bounded(seen), self.mbit_s))  # also where a first guess was too high
 
     def observe_round_trip(self, took_ms: float) -> None:
         """Take note of a round trip with bytes; where the delay alone would take longer, half of it is delay."""
@@ -101,11 +100,9 @@ class LinkEstimate:
         self.mbit_s = min(ceiling, self.mbit_s * _HOPE)
 
     def _move_to(self, mbit_s: float, weight: float) -> None:
-        is_better = mbit_s > self.mbit_s
-        moved = (1 - weight) * math.log(self.mbit_s) + weight * math.log(_bounded(mbit_s))
-        self.mbit_s = _bounded(math.exp(moved))
-        if is_better:  # not where a guess that was too high comes down
-            self._best = max(self._best, self.mbit_s)
+        seen = _bounded(mbit_s)
+        self.mbit_s = _bounded(math.exp((1 - weight) * math.log(self.mbit_s) + weight * math.log(seen)))
+        self._best = max(self._best, min(seen, self.mbit_s))  # not a guess that comes down
 
 
 def _bounded(mbit_s: float) -> float:
