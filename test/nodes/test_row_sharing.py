@@ -37,7 +37,7 @@ class Robot:
         assert engine.shared is not None
         self._operators = len(engine.shared.space.heights)
         self.made: list[tuple[Any, float]] = []  # what schedulers were made for: machines, and the robot's slowdown
-        logger = SimpleNamespace(warning=lambda text: None, info=lambda text: None)
+        logger = SimpleNamespace(warning=lambda text: None, info=lambda text: None, debug=lambda text: None)
         node: Any = SimpleNamespace(get_logger=lambda: logger, create_timer=lambda *_, **__: None)
         connection: Any = SimpleNamespace(
             solving=threading.Lock(), send=lambda packet: None, join=lambda *_: None, belongs_to=lambda *_: None
@@ -122,6 +122,21 @@ def test_how_much_slower_a_frame_may_be_reaches_the_scheduler(robot: Robot) -> N
         sharing._sharing = lambda slower=slower: SharingConfig(slower_for_energy=slower)
         assert sharing._choose(None) is None
     assert asked == [0.0, 0.25]
+
+
+@pytest.mark.parametrize(("is_known", "receive_ms"), [(False, 3.0), (True, 1.0)])
+def test_until_much_has_come_back_what_comes_is_taken_to_be_as_fast_as_what_goes(
+    robot: Robot, is_known: bool, receive_ms: float
+) -> None:
+    robot.meet(12.0)
+    sharing: Any = robot.sharing
+    sharing.session.up = SimpleNamespace(bytes_per_ms=100.0, mbit_s=0.8, delay_ms=1.0)
+    sharing.session.down = SimpleNamespace(bytes_per_ms=300.0, is_known=is_known)
+    sharing._asked = SimpleNamespace(unsettle=lambda: None, state="")
+    sharing._partner = SimpleNamespace(waited_ms=5.0, bytes_sent=1000, bytes_received=300, frame=1)
+    sharing._choice = Choice(partition=None, predicted_ms=1.0, local_share=1.0)
+    spent = sharing.computed(was_shared=True, took_ms=20.0)
+    assert (spent.compute_ms, spent.transmit_ms, spent.receive_ms) == (15.0, 10.0, receive_ms)
 
 
 def test_profiles_are_those_of_all_operators(robot: Robot) -> None:

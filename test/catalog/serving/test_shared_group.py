@@ -119,6 +119,16 @@ def test_who_leaves_is_not_computed_any_more(catalogs: list[CatalogFolder]) -> N
     assert outputs(robot.show("lamp")["lamp"]).size
 
 
+def test_what_was_seen_before_is_forgotten_by_the_whole_group(catalogs: list[CatalogFolder]) -> None:
+    robot = Robot(catalogs)
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    assert [robot.show("door", "lamp")["door"].engine.active_share < 1 for _ in range(3)] == [False, True, True]
+    robot.models._loaded["door"].cached.forget()
+    assert robot.show("lamp", "door")["lamp"].engine.active_share == 1
+    assert robot.show("door", "lamp")["door"].engine.active_share < 1
+
+
 def test_what_is_computed_in_int8_is_so_apart(tmp_path: Path) -> None:
     costs = {Place.DEVICE: Cost(memory_bytes=1)}
     robot = Robot([made_catalog(tmp_path / name, name, costs, with_int8=True) for name in NAMES[:2]])

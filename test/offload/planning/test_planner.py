@@ -105,6 +105,20 @@ def test_a_server_that_was_slow_is_tried_again() -> None:
     assert alone > 10
 
 
+def test_sharing_that_cost_the_robot_much_is_tried_again() -> None:
+    """While a robot computes alone, what a shared frame costs it slowly returns to what was expected at first."""
+    scheduler = Scheduler(MIXED, AROUND)
+    for _ in range(10):
+        choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, FEW)
+        scheduler.observe_robot(choice, choice.robot_ms + 100)
+    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, FEW).partition is None
+    alone = 0
+    while (choice := scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, FEW)).partition is None:
+        alone += 1
+        assert alone < 3000
+    assert alone > 10
+
+
 def test_a_frame_for_which_the_server_lacks_more_than_it_changes_is_not_like_those_before() -> None:
     """Such frames follow an audit or a complete computation: nothing announces them but the outdated maps."""
     scheduler = Scheduler(MIXED, AROUND)

@@ -282,6 +282,24 @@ def test_a_frame_that_nobody_waits_for_brings_the_server_up_to_date() -> None:
             assert set(where[first:]) == {"shared"}
 
 
+def test_only_a_server_that_was_late_must_catch_up_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that nobody was to wait for may take longer: the frames after it are smaller."""
+    slow_with_pictures(monkeypatch, 0.5)
+    with both(MODEL, config=QUICK) as sessions:
+        sessions.connect()
+        robot, engine = sessions.robot, sessions.engine
+        assert engine.shared is not None
+        everything = engine.shared.space.everything_at(Side.SERVER)
+        image = np.random.default_rng(0).integers(0, 256, (90, 80, 3), dtype=np.uint8)
+        first = robot.frame(lambda _: everything)
+        assert first is not None
+        first.is_awaited = False
+        assert engine.run(image, None, first).where == "local"
+        until(lambda: robot.frame(lambda _: everything) is not None)
+        next_one = robot.frame(lambda _: everything)
+        assert next_one is not None and next_one.is_awaited and robot.epoch == 1
+
+
 def test_a_session_says_how_long_it_has_been_at_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose kernel hangs is stuck, and must say so."""
     begun, goes_on = threading.Event(), threading.Event()
