@@ -238,6 +238,10 @@ def _print(report: dict[str, Any], out: Path) -> None:
     )
     console = Console()
     console.print(table)
+    if report["results"] < report["frames"]:
+        lost = report["frames"] - report["results"]
+        told = f"{lost} of {report['frames']} frames have no result; {out / 'logs'} has what the node said"
+        console.print(told, markup=False, highlight=False, style="red")
     if report["errors"]:
         told = f"{report['errors']} of {report['results']} results are errors. The first: {report['error_texts'][0]}"
         console.print(told, markup=False, highlight=False, style="red")

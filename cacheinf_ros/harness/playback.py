@@ -20,6 +20,9 @@ IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"
 _FAR = 1000  # queue size with which no frame of a recording is lost
+_AHEAD = (
+    _FAR // 2
+)  # images before the inference node for which replay waits: what it is sent until it says so fits, too
 _UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not discovered yet
 _SETTLE_S = 4.0  # every 3 s Fast DDS repeats what a late participant has missed
 _QUIET_S = 10.0  # without a new result after the source has ended, the nodes are done
@@ -50,8 +53,8 @@ class Played:
 
     @property
     def unanswered(self) -> int:
-        """The number of accepted images without a result."""
-        return max(0, self.accepted - len(self.results))
+        """The number of images without a result, whether the inference node never had them or did not answer."""
+        return max(0, self.published - len(self.results))
 
 
 def params_file() -> Path:
@@ -135,6 +138,7 @@ def play(
             parameters={
                 "source": source, "rate": rate, "frames": frames, "image_topic": IMAGE_TOPIC, "stamp": "source",
                 "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED, "settle_s": _SETTLE_S,
+                "wait_for_node": node, "most_ahead": _AHEAD,
                 f"qos_overrides./{IMAGE_TOPIC}.publisher.durability": "transient_local",
             },
         )

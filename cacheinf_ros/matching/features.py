@@ -123,7 +123,8 @@ class View:
             image = np.asarray(cv2.cvtColor(image[:, :, :3], cv2.COLOR_BGR2GRAY), np.uint8)
         if self.scale == 1:
             return np.ascontiguousarray(image)
-        return np.asarray(cv2.resize(image, None, fx=self.scale, fy=self.scale, interpolation=cv2.INTER_AREA), np.uint8)
+        height, width = (max(1, round(side * self.scale)) for side in image.shape)
+        return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
 
     @cached_property
     def scale(self) -> float:

@@ -48,10 +48,9 @@ class Homography:
         tracked = track(view, View(frame, self.finder), expected)
         if tracked.motion is None:
             return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
-        motion = tracked.motion
-        if expected is not None and _are_alike(motion, expected, view.size):
-            motion = expected  # the camera is at rest
-        return self.compare(reference, frame, snapped(motion, view.size))
+        if expected is not None and _are_alike(tracked.motion, expected, view.size):
+            return self.compare(reference, frame, expected)  # the camera is at rest, which keyframes know by the object
+        return self.compare(reference, frame, snapped(tracked.motion, view.size))
 
     def motion_of_most(self, keyframe: Keyframe, frame: Image) -> Motion | None:
         """Return the camera's motion since the last frame; None where too little of the image agrees on one."""

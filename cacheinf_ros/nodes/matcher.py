@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cacheinf_ros.errors import quoted
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
@@ -67,27 +70,28 @@ class MatcherNode(FrameNode):
     def _match(self, arrival: Arrival) -> None:
         self.health.count("accepted")
         with guarded(f"frame {arrival.stamp_ns}") as failure:
-            update = self._link(arrival)
+            image = self._reader.read(arrival.message)
+            update = self._link(arrival, image)
         if failure:
             update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
         self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))
         self.health.result(arrival.age_ms, update.cache_map.reuse_ratio, failure.reason)
+        if not failure and self._overlay.is_wanted:
+            with guarded(f"overlay of frame {arrival.stamp_ns}") as undrawn:  # its map has been sent, and holds
+                self._overlay.publish(arrival.header, draw_overlay(image, update.cache_map))
+            if undrawn:
+                self.health.complained(undrawn.reason)
 
-    def _link(self, arrival: Arrival) -> MapUpdate:
-        image = self._reader.read(arrival.message)
-        if self._is_wanted:
-            update = self._producer.link(
-                image,
-                arrival.stamp_ns,
-                self.parameters.get(MatchingConfig),
-                mode=self._engine_mode,
-                dense_ms=self._dense_ms,
-            )
-        else:
-            update = self._producer.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
-        if self._overlay.is_wanted:
-            self._overlay.publish(arrival.header, draw_overlay(image, update.cache_map))
-        return update
+    def _link(self, arrival: Arrival, image: NDArray[np.uint8]) -> MapUpdate:
+        if not self._is_wanted:
+            return self._producer.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
+        return self._producer.link(
+            image,
+            arrival.stamp_ns,
+            self.parameters.get(MatchingConfig),
+            mode=self._engine_mode,
+            dense_ms=self._dense_ms,
+        )
 
 
 def main() -> int:

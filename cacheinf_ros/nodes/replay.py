@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
+from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
@@ -19,6 +21,7 @@ from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.image_messages import serialized_image
+from cacheinf_ros.nodes.spinning import surviving
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource
@@ -27,6 +30,60 @@ from cacheinf_ros.sources import Frame, open_source
 _NS_PER_S = 1_000_000_000
 _FIRST_STAMP_NS = _NS_PER_S  # a stamp of 0 means "unknown" to much of ROS
 _POLL_S = 0.02
+_DIAGNOSTICS_DEPTH = 10
+_ANSWERED = ("results", "dropped")  # what may become of an image, in an inference node's diagnostics
+
+
+class _FollowedNode:
+    """An inference node that is waited for; its diagnostics, which come once a second, tell how far it is."""
+
+    def __init__(self, node: Node, name: str, patience_s: float, ended: threading.Event) -> None:
+        """Listen to a node's diagnostics.
+
+        Args:
+            node: listens.
+            name: the followed node's name.
+            patience_s: how long it may say nothing, or answer no image, before that is an error.
+            ended: ends all waiting.
+        """
+        self._name, self._patience_s, self._ended = name, patience_s, ended
+        self._answered: int | None = None  # images so far, dropped ones included; None: nothing has been heard
+        self._before = 0
+        self._heard_s = 0.0
+        node.create_subscription(
+            DiagnosticArray, "/diagnostics", surviving("diagnostics", self._hear), profile(_DIAGNOSTICS_DEPTH)
+        )
+
+    def begin(self) -> None:
+        """Wait for the node's first diagnostics; what it has answered so far does not count."""
+        self._wait(lambda: self._answered is not None)
+        self._before = self._answered or 0
+
+    def let_come_within(self, published: int, most_ahead: int) -> float:
+        """Wait while so many of the published images are not answered yet; returns for how long, in seconds.
+
+        Raises:
+            SourceError: the node answers nothing for too long.
+        """
+        return self._wait(lambda: published - ((self._answered or 0) - self._before) < most_ahead)
+
+    def _wait(self, holds: Callable[[], bool]) -> float:
+        began = time.monotonic()
+        while not holds() and not self._ended.wait(_POLL_S):
+            if time.monotonic() - max(began, self._heard_s) > self._patience_s:
+                raise SourceError(
+                    f"{self._name} has answered nothing for {self._patience_s:g} s: is it running? "
+                    f"Start it, raise wait_timeout_s, or leave wait_for_node empty"
+                )
+        return time.monotonic() - began
+
+    def _hear(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name == self._name:
+                counts = {value.key: value.value for value in status.values}
+                answered = sum(int(counts.get(name, "0")) for name in _ANSWERED)
+                if answered != self._answered:
+                    self._answered, self._heard_s = answered, time.monotonic()
 
 
 class ReplayNode(ConfiguredNode):
@@ -40,6 +97,8 @@ class ReplayNode(ConfiguredNode):
         self._images = publish_on(self, message_type, topic, profile(self.config.queue_size))
         self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
         self.ended = threading.Event()
+        followed = self.config.wait_for_node
+        self._followed = _FollowedNode(self, followed, self.config.wait_timeout_s, self.ended) if followed else None
         self.health = Health()  # a callback that fails is in the log only: this node publishes no diagnostics
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)
         self.published = 0
@@ -86,9 +145,13 @@ class ReplayNode(ConfiguredNode):
 
     def _publish_all(self) -> None:
         start: float | None = None
+        if self._followed is not None:
+            self._followed.begin()
         for due_s, stamp_ns, frame in islice(self._schedule(), self.config.frames or None):
             if start is None:  # only now: opening a source takes a while, and delayed frames would come in a burst
                 start = time.monotonic() - due_s
+            if self._followed is not None:
+                start += self._followed.let_come_within(self.published, self.config.most_ahead)
             if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
                 return
             self._publish(stamp_ns, frame)

@@ -53,14 +53,15 @@ class CachedModel:
             self.runner.reset()  # no answer of before stands, and no burst goes on across the jump
         if self.runner.configure(config) or starts_over:
             self.chain.invalidate()
-        fold = self.chain.path(stamp_ns).folded((image.shape[0], image.shape[1]))
+        path = self.chain.path(stamp_ns)
+        fold = path.folded((image.shape[0], image.shape[1]))
         try:
             result = self.runner.infer(image, fold.cache_map, partner)
         except BaseException:
             self.chain.invalidate()
             raise
         if result.outcome is Outcome.CACHED:
-            self.chain.mark_cached(stamp_ns)
+            self.chain.mark_cached(stamp_ns, path)
         elif result.outcome is Outcome.LOST:
             self.chain.invalidate()
         return result

@@ -147,10 +147,12 @@ class MapPath:
     Attributes:
         links: the maps, the earliest first; none where there is a gap.
         gap: see :class:`FoldedMap`.
+        own: the frame's own map, even if there is a gap before it; None where it has not come.
     """
 
     links: tuple[MapUpdate, ...] = ()
     gap: str = ""
+    own: MapUpdate | None = None
 
     def folded(self, image_size: tuple[int, int]) -> FoldedMap:
         """Fold the maps into one. This takes time for each pixel: do not call it while holding a lock.
@@ -211,22 +213,27 @@ class CacheChain:
         if link is None:
             return MapPath(gap=LATE)
         if self._held_stamp_ns is None and not link.starts_anew:
-            return MapPath(gap=EMPTY)
+            return MapPath(gap=EMPTY, own=link)
         links = [link]
         while not self._leads_from_cache(links[-1]):
             earlier = self._links.get(links[-1].reference_sequence)
             if earlier is None:
-                return MapPath(gap=BROKEN)
+                return MapPath(gap=BROKEN, own=link)
             links.append(earlier)
-        return MapPath(links=tuple(reversed(links)))
+        return MapPath(links=tuple(reversed(links)), own=link)
 
-    def mark_cached(self, stamp_ns: int) -> None:
-        """Note that the cache now holds the frame with this stamp; maps up to its own are dropped."""
-        link = self.find(stamp_ns)
+    def mark_cached(self, stamp_ns: int, path: MapPath) -> None:
+        """Note that the cache now holds a frame; maps up to its own are dropped.
+
+        Args:
+            stamp_ns: the frame's stamp.
+            path: the path by which it was computed. A map with the same stamp may have come since for another frame.
+        """
+        own = path.own if path.own is not None and path.own.session == self._session else None
         self._held_stamp_ns = stamp_ns
-        self._held_sequence = link.sequence if link else None
-        if link is not None:
-            for sequence in [s for s in self._links if s <= link.sequence]:
+        self._held_sequence = own.sequence if own else None
+        if own is not None:
+            for sequence in [s for s in self._links if s <= own.sequence]:
                 del self._links[sequence]
 
     def invalidate(self) -> None:

@@ -64,9 +64,14 @@ class MapProducer:
         return replace(link, matcher=self._config.matcher.value, matching_ms=elapsed_ms)
 
     def _follow(self, config: MatchingConfig) -> None:
-        if config != self._config:
-            self._stream.reconfigure(config)
-            self._config = config
+        if config == self._config:
+            return
+        if config.model_copy(update={"dense_ms": self._config.dense_ms}) != self._config:
+            # a frame that was computed completely, for want of a map, differs from the reference by what was tolerated
+            # then: where less is tolerated now, blocks equal to the reference would be answered from the frame's
+            self._linker.reset("the matching was configured anew")
+        self._stream.reconfigure(config)
+        self._config = config
 
     def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
         """Learn what computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. Thread-safe."""

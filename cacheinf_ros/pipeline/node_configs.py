@@ -303,7 +303,9 @@ class ReplayConfig(Config):
     )
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
-    wait_timeout_s: float = unlisted(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
+    wait_timeout_s: float = unlisted(
+        60.0, "how long to wait for them, or for results of wait_for_node, s", low=0.0, high=3600.0
+    )
     settle_s: float = unlisted(
         0.3, "pause once they are there: they may learn of us later than we of them, s", low=0.0, high=3600.0
     )
@@ -311,3 +313,12 @@ class ReplayConfig(Config):
         2, "images kept for reliable subscribers that have not received them yet; more lose none", low=1, high=10_000
     )
     linger_s: float = unlisted(1.0, "how long to wait for the last image to be received, s", low=0.0, high=3600.0)
+    wait_for_node: str = unlisted(
+        "", "inference node that is waited for while many images are before it, by its diagnostics; empty: none"
+    )
+    most_ahead: int = unlisted(
+        500,
+        "images not yet answered at which it is waited for; its queue_size must be larger",
+        low=1,
+        high=10_000,
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -162,7 +162,7 @@ class FramePairing(Generic[T]):
     def note(self, paired: Paired[T], outcome: Outcome) -> None:
         """Take note of what running a frame did to the cache."""
         if outcome is Outcome.CACHED:
-            self.chain.mark_cached(paired.stamp_ns)
+            self.chain.mark_cached(paired.stamp_ns, paired.path)
         elif outcome is Outcome.LOST:
             self.chain.invalidate()
 
@@ -193,7 +193,7 @@ class FramePairing(Generic[T]):
         self._maps_silent |= timed_out
         path = self.chain.path(waiting.stamp_ns)
         if path.gap == EMPTY and waiting.is_unordered:
-            path = MapPath(gap=UNORDERED)
+            path = replace(path, gap=UNORDERED)
         return Paired(
             frame=waiting.frame,
             stamp_ns=waiting.stamp_ns,

@@ -48,7 +48,9 @@ class FolderSource:
         self._value_range = value_range
         images = _images(path)
         self._masks = _masks(images)
-        self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
+        self.paths = tuple(
+            sorted(set(images) - set(self._masks.values()), key=lambda path: (natural_order(path), path.name))
+        )
         if not self.paths:
             suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
             raise SourceError(f"{path}: neither a bag nor a folder of images; it has no {suffixes} file")

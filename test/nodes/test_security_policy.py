@@ -49,7 +49,7 @@ NOT_STARTED_HERE: dict[str, Names] = {
     "cached_inference": of_results("cached_inference"),
     "catalog_inference": {COMPRESSED, GATEWAY},
     "server": {("subscribe", "/frame_shares/*")},
-    "replay": {("publish", "/camera/image/compressed")},
+    "replay": {("publish", "/camera/image/compressed"), ("subscribe", "/diagnostics")},
 }
 """What each node is allowed although it only has it with other parameters or packages than in these tests."""
 

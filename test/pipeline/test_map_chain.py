@@ -91,7 +91,7 @@ def test_what_is_reused_is_what_the_cache_holds(changes: list[int], fates: list[
             chain.invalidate()
             cache = None
         else:
-            chain.mark_cached(stamp)
+            chain.mark_cached(stamp, chain.path(stamp))
             cache = frame
         if fate == "late map":
             chain.add(link)
@@ -102,7 +102,7 @@ def test_skipped_frames_fold_and_keep_what_did_not_change() -> None:
     chain = CacheChain()
     for link in links:
         chain.add(link)
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     folded = chain.path(103).folded(SIZE).cache_map
     assert folded is not None
     assert np.flatnonzero(~folded.reusable).tolist() == [1, 2, 3]
@@ -116,7 +116,7 @@ def test_maps_of_another_size_than_the_frame_are_not_folded() -> None:
     chain = CacheChain()
     for link in (links[0], replace(links[1], cache_map=huge), replace(links[2], cache_map=huge), links[3]):
         chain.add(link)
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     assert chain.path(102).folded(SIZE).gap == OTHER_SIZE
     folded = chain.path(103).folded(SIZE).cache_map
     assert folded is not None
@@ -128,10 +128,10 @@ def test_a_missing_map_is_a_gap_and_the_frame_after_it_reuses_again() -> None:
     links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
     chain = CacheChain()
     chain.add(links[0])
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     chain.add(links[2])
     assert chain.path(102).folded(SIZE).gap == BROKEN
-    chain.mark_cached(102)
+    chain.mark_cached(102, chain.path(102))
     chain.add(links[3])
     assert chain.path(103).folded(SIZE).cache_map is not None
 
@@ -140,7 +140,7 @@ def test_a_frame_run_without_its_map_is_found_by_its_stamp() -> None:
     links = links_of(frames_with_changing_blocks([0, 1]))
     chain = CacheChain()
     assert chain.path(100).folded(SIZE).gap == LATE
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     chain.add(links[0])
     chain.add(links[1])
     assert chain.path(101).folded(SIZE).cache_map is not None
@@ -156,7 +156,7 @@ def test_a_new_session_voids_what_the_cache_holds() -> None:
     frames = frames_with_changing_blocks([0, 1])
     chain = CacheChain()
     chain.add(links_of(frames)[0])
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     chain.add(links_of(frames, "b")[1])
     assert chain.path(101).folded(SIZE).gap == EMPTY
 
@@ -165,7 +165,7 @@ def test_maps_of_a_time_that_was_left_are_forgotten() -> None:
     chain = CacheChain()
     for link in links_of(frames_with_changing_blocks([0, 1, 2])):
         chain.add(link)
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     chain.invalidate_from(50)
     assert chain.find(101) is None
     assert chain.find(102) is None
@@ -194,7 +194,7 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
     frames = frames_with_changing_blocks([0, 1])
     linker, chain = MapSequencer(IdenticalBlocks(), "a"), CacheChain()
     chain.add(linker.link(frames[0], 100))
-    chain.mark_cached(100)
+    chain.mark_cached(100, chain.path(100))
     chain.add(linker.unreadable(101, (1, 1), "not an image"))
     chain.add(linker.link(frames[1], 102))
     assert chain.path(102).folded(SIZE).cache_map is not None

@@ -120,7 +120,7 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     pairs.add_frame("one", stamp_ns=10, now_ns=0)
     first = pairs.take(0)
     assert first is not None
-    pairs.chain.mark_cached(first.stamp_ns)
+    pairs.chain.mark_cached(first.stamp_ns, first.path)
     pairs.add_frame("again", stamp_ns=10, now_ns=0)
     again = pairs.take(TIMEOUT)
     assert again is not None
@@ -207,7 +207,7 @@ def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
             cache_map=good if sequence == 1 else replace(good, motion=huge),
         )
         pairs.add_map(update)
-    pairs.chain.mark_cached(10)
+    pairs.chain.mark_cached(10, pairs.chain.path(10))
     pairs.add_frame("three", stamp_ns=30, now_ns=0)
     taken = pairs.take(0)
     assert taken is not None
@@ -248,7 +248,7 @@ def test_every_frame_is_taken_or_dropped_once_and_in_order(events: list[tuple[st
             now += amount
             if paired := pairs.take(now):
                 taken.append(paired.stamp_ns)
-                pairs.chain.mark_cached(paired.stamp_ns)
+                pairs.chain.mark_cached(paired.stamp_ns, paired.path)
     while paired := pairs.take(now + 10 * TIMEOUT):
         taken.append(paired.stamp_ns)
     assert taken == sorted(set(taken))
