@@ -7,6 +7,7 @@ are numpy arrays, known when the model is exported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce as fold
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch.nn import functional
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import onnx_resize as resizing
 from cacheinf_ros.graph import onnx_windows as windows
 
 Tensor = torch.Tensor
@@ -25,8 +27,11 @@ _HARD_SWISH_SLOPE = 1 / 6
 
 
 def _batch_norm(
-    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5, **_: Any
-) -> Tensor:
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
+    training_mode: int = 0, **_: Any,
+) -> Tensor:  # fmt: skip
+    if training_mode:
+        raise ModelError("the ONNX operator BatchNormalization in training mode is not supported: export for inference")
     return functional.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
 
 
@@ -108,11 +113,16 @@ def _pad(
     x: Tensor, pads: Any = None, value: Any = None, axes: Any = None, *, mode: bytes = b"constant", **old: Any
 ) -> Tensor:
     amounts = [int(n) for n in (old["pads"] if pads is None else pads)]
-    rank = len(amounts) // 2
-    pairs = [pair for i in reversed(range(rank)) for pair in (amounts[i], amounts[i + rank])]
+    count = len(amounts) // 2
+    around = dict.fromkeys(range(x.dim()), (0, 0))
+    chosen = range(count) if axes is None else [int(axis) % x.dim() for axis in axes]
+    around |= {axis: (amounts[i], amounts[i + count]) for i, axis in enumerate(chosen)}
+    pairs = [amount for axis in reversed(range(x.dim())) for amount in around[axis]]
     fill = old.get("value", 0.0) if value is None else float(value)
     if mode == b"constant":
         return functional.pad(x, pairs, value=fill)
+    if any(pairs[4:]):
+        raise ModelError(f"the ONNX operator Pad with mode {mode.decode()} is supported for height and width only")
     return functional.pad(x, pairs[:4], mode={b"reflect": "reflect", b"edge": "replicate", b"wrap": "circular"}[mode])
 
 
@@ -122,16 +132,29 @@ def _axes(given: np.ndarray | None, attribute: list[int] | None) -> list[int]:
 
 
 def _reduce(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def reduce(x: Tensor, given: np.ndarray | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Tensor:
-        return call(x, dim=_axes(given, axes) or list(range(x.dim())), keepdim=bool(keepdims))
+    def reduce(
+        x: Tensor, given: np.ndarray | None = None, *, axes: Any = None, keepdims: int = 1,
+        noop_with_empty_axes: int = 0, **_: Any,
+    ) -> Tensor:  # fmt: skip
+        chosen = _axes(given, axes)
+        if noop_with_empty_axes and not chosen:
+            return x
+        return call(x, dim=chosen or list(range(x.dim())), keepdim=bool(keepdims))
 
     return reduce
 
 
 def _unsqueeze(x: Tensor, given: np.ndarray | None = None, *, axes: list[int] | None = None) -> Tensor:
-    for axis in sorted(_axes(given, axes)):
+    chosen = _axes(given, axes)
+    for axis in sorted(axis % (x.dim() + len(chosen)) for axis in chosen):
         x = x.unsqueeze(axis)
     return x
+
+
+def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+    if axis == 1:
+        return x.flatten(1)
+    return x.reshape(math.prod(x.shape[: axis % x.dim() if axis < 0 else axis]), -1)
 
 
 def _squeeze(x: Tensor, given: np.ndarray | None = None, *, axes: list[int] | None = None) -> Tensor:
@@ -202,7 +225,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Erf": torch.erf,
     "Exp": torch.exp,
     "Expand": _expand,
-    "Flatten": lambda x, axis=1: x.flatten(axis),
+    "Flatten": _flatten,
     "Gather": _gather,
     "Gelu": lambda x, approximate=b"none": functional.gelu(x, approximate=approximate.decode()),
     "Gemm": _gemm,
@@ -236,7 +259,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "ReduceSum": _reduce(torch.sum),
     "Relu": torch.relu,
     "Reshape": _reshape,
-    "Resize": windows.resize,
+    "Resize": resizing.resize,
     "Selu": lambda x: functional.selu(x),
     "Sigmoid": torch.sigmoid,
     "Slice": _slice,
@@ -250,9 +273,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Sub": lambda a, b: a - b,
     "Sum": lambda *values: fold(torch.add, values),
     "Tanh": torch.tanh,
-    "Transpose": lambda x, perm: x.permute(*perm),
+    "Transpose": lambda x, perm=None: x.permute(*(perm or reversed(range(x.dim())))),
     "Unsqueeze": _unsqueeze,
-    "Upsample": windows.upsample,
+    "Upsample": resizing.upsample,
 }
 
 # Where the version of the operator set is below 13.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
@@ -48,6 +47,15 @@ class _Sliding:
             return x, (top, left)
         return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)
 
+    def of_the_image(self, pooled: Tensor, x: Tensor) -> Tensor:
+        """Leave out windows that begin behind the image: torch takes padding that was added before for a part of it."""
+        before = self.border(x)[:2]
+        counts = [
+            min(count, (size + first - 1) // stride + 1)
+            for count, size, first, stride in zip(pooled.shape[2:], x.shape[2:], before, self.strides, strict=True)
+        ]
+        return pooled if counts == list(pooled.shape[2:]) else pooled[:, :, : counts[0], : counts[1]]
+
 
 def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, **sliding: Any) -> Tensor:
     """Compute Conv of images."""
@@ -79,8 +87,11 @@ def conv_transpose(
 def max_pool(x: Tensor, *, ceil_mode: int = 0, storage_order: int = 0, **sliding: Any) -> Tensor:
     """Compute the first result of MaxPool of images."""
     window = _Sliding(**sliding)
-    x, padding = window.padded(x, float("-inf"))
-    return functional.max_pool2d(x, window.kernel_shape, window.strides, padding, window.dilations, bool(ceil_mode))
+    padded, padding = window.padded(x, float("-inf"))
+    pooled = functional.max_pool2d(
+        padded, window.kernel_shape, window.strides, padding, window.dilations, bool(ceil_mode)
+    )
+    return window.of_the_image(pooled, x) if ceil_mode else pooled
 
 
 def average_pool(x: Tensor, *, ceil_mode: int = 0, count_include_pad: int = 0, **sliding: Any) -> Tensor:
@@ -89,48 +100,12 @@ def average_pool(x: Tensor, *, ceil_mode: int = 0, count_include_pad: int = 0, *
     if window.dilations != [1, 1]:
         raise ModelError(f"the ONNX operator AveragePool with dilations {window.dilations} is not supported")
     border = window.border(x)
-    x, padding = window.padded(x, 0.0)
+    padded, padding = window.padded(x, 0.0)
     if padding == (0, 0) and any(border) and not count_include_pad:
         raise ModelError(
             f"the ONNX operator AveragePool with uneven padding {border} that does not count is not supported"
         )
-    return functional.avg_pool2d(
-        x, window.kernel_shape, window.strides, padding, bool(ceil_mode), bool(count_include_pad)
+    pooled = functional.avg_pool2d(
+        padded, window.kernel_shape, window.strides, padding, bool(ceil_mode), bool(count_include_pad)
     )
-
-
-def resize(
-    x: Tensor,
-    roi: Any = None,
-    scales: np.ndarray | None = None,
-    sizes: np.ndarray | None = None,
-    *,
-    mode: bytes = b"nearest",
-    coordinate_transformation_mode: bytes = b"half_pixel",
-    nearest_mode: bytes = b"round_prefer_floor",
-    **_: Any,
-) -> Tensor:
-    """Compute Resize of images; raises :class:`ModelError` for modes that torch does not have."""
-    if sizes is not None and len(sizes):
-        size = (int(sizes[-2]), int(sizes[-1]))
-    else:
-        assert scales is not None
-        size = (round(x.shape[2] * float(scales[2])), round(x.shape[3] * float(scales[3])))
-    corners = coordinate_transformation_mode == b"align_corners"
-    centred = coordinate_transformation_mode in (b"half_pixel", b"pytorch_half_pixel")
-    if mode in (b"linear", b"cubic") and (corners or centred):
-        name = {b"linear": "bilinear", b"cubic": "bicubic"}[mode]
-        return functional.interpolate(x, size, mode=name, align_corners=corners)
-    whole = size[0] % x.shape[2] == 0 and size[1] % x.shape[3] == 0
-    if mode == b"nearest" and (whole or (coordinate_transformation_mode, nearest_mode) == (b"asymmetric", b"floor")):
-        return functional.interpolate(x, size, mode="nearest")
-    raise ModelError(
-        f"the ONNX operator Resize with mode {mode.decode()}, {coordinate_transformation_mode.decode()}, "
-        f"{nearest_mode.decode()} is not supported"
-    )
-
-
-def upsample(x: Tensor, given: np.ndarray | None = None, *, scales: Any = None, mode: bytes = b"nearest") -> Tensor:
-    """Compute Upsample, which Resize replaced."""
-    factors = np.asarray(scales if given is None else given)
-    return resize(x, None, factors, mode=mode, coordinate_transformation_mode=b"asymmetric", nearest_mode=b"floor")
+    return window.of_the_image(pooled, x) if ceil_mode else pooled

@@ -226,6 +226,65 @@ def test_initialisers_among_the_inputs_are_read_without_a_word(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("pads", [[0, 0, 1, 1], [1, 0, 1, 1], [0, 0, 2, 2]])
+@pytest.mark.parametrize("side", [2, 3])
+def test_no_window_begins_behind_the_image(tmp_path: Path, side: int, pads: list[int]) -> None:
+    node = helper.make_node(
+        "MaxPool", ["x"], ["y"], kernel_shape=[side, side], strides=[side, side], pads=pads, ceil_mode=1
+    )
+    saved(tmp_path / "net.onnx", [node], {})
+    x = torch.randn(1, 3, *SIZE)
+    result = load_model(str(tmp_path / "net.onnx")).module(x)["y"]
+    counts = [-(-(size + before) // side) for size, before in zip(SIZE, pads[:2], strict=True)]
+    whole = torch.nn.functional.pad(x, (pads[1], 2 * side, pads[0], 2 * side), value=float("-inf"))
+    assert torch.equal(result, torch.nn.functional.max_pool2d(whole, side)[:, :, : counts[0], : counts[1]])
+
+
+@pytest.mark.parametrize("axes", [[2], [3, 2], [1], [-1, -2]])
+def test_only_some_axes_are_padded(tmp_path: Path, axes: list[int]) -> None:
+    constants = {"p": integers(*range(1, 1 + 2 * len(axes))), "a": integers(*axes)}
+    model = saved(tmp_path / "net.onnx", [helper.make_node("Pad", ["x", "p", "", "a"], ["y"])], constants)
+    assert_as_the_reference(tmp_path / "net.onnx", model)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "shape"),
+    [
+        ("Flatten", {"axis": 2}, (3, 108)), ("Flatten", {"axis": 0}, (1, 324)), ("Flatten", {"axis": -1}, (27, 12)),
+        ("ReduceSum", {"noop_with_empty_axes": 1}, (1, 3, *SIZE)), ("Transpose", {}, (12, 9, 3, 1)),
+    ],
+)  # fmt: skip
+def test_shapes_that_the_format_defines(
+    tmp_path: Path, name: str, attributes: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    saved(tmp_path / "net.onnx", [helper.make_node(name, ["x"], ["y"], **attributes)], {})
+    assert load_model(str(tmp_path / "net.onnx")).module(torch.zeros(1, 3, *SIZE))["y"].shape == shape
+
+
+def test_new_axes_are_counted_in_the_result(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "ax"], ["mean"], keepdims=0),
+        helper.make_node("Unsqueeze", ["mean", "new"], ["gate"]),
+        helper.make_node("Mul", ["x", "gate"], ["y"]),
+    ]
+    model = saved(tmp_path / "net.onnx", nodes, {"ax": integers(2, 3), "new": integers(-2, -1)})
+    assert_as_the_reference(tmp_path / "net.onnx", model)
+
+
+def test_over_all_values_at_once(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "flat"], ["values"]),
+        helper.make_node("Softmax", ["values"], ["y"], axis=0),
+    ]
+    model = saved(tmp_path / "net.onnx", nodes, {"flat": integers(-1)})
+    x = floats(1, 3, *SIZE)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    loaded = load_model(str(tmp_path / "net.onnx"))
+    for network in (loaded.module, DenseGraph(loaded.graph)):
+        result = network(torch.from_numpy(x))["y"].detach().numpy()
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_the_best_class_of_each_pixel(tmp_path: Path) -> None:
     node = helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, *SIZE])

@@ -55,6 +55,8 @@ class Pixels:
         """Read a tensor whose pixels are in any order, such as transposed images, or windows one after the other."""
         if not b.is_float_map(x):
             raise NotLocal
+        if len(x.shape) < 2:
+            raise NotLocal
         index = x.index().movedim(layout.dim, 0).flatten(1)  # [channels, pixels]
         pixels = x.source.pixels
         channels, order = index[:, 0] // pixels, index[0] % pixels
