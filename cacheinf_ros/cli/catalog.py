@@ -13,7 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from cacheinf_ros.catalog import PriceConfig
 from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.techniques import Technique
+from cacheinf_ros.catalog.build.techniques import BITS, Technique
 from cacheinf_ros.cli.catalog_show import draw_catalog, print_catalog
 from cacheinf_ros.cli.options import Size, Threads, with_options
 from cacheinf_ros.cli.output_files import checked_file, checked_folder
@@ -96,7 +96,7 @@ def build(options: BuildOptions) -> None:
     from cacheinf_ros.catalog.build.add_specialists import add_specialise, check_specialisable, labelled_data
     from cacheinf_ros.catalog.build.catalog_builder import BuildConditions, Builder
     from cacheinf_ros.catalog.build.catalog_frames import load_data
-    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.graph import absolute_reference, load_model
 
     chosen, widths = _techniques(options.techniques), _bits(options.bits)
     loaded = load_model(options.model, input_size=parse_size(options.size))
@@ -111,7 +111,7 @@ def build(options: BuildOptions) -> None:
         conditions = BuildConditions(
             tuning=options.tuning, prices=options.prices, power=options.power, threads=options.threads
         )
-        builder = Builder(_lasting(options.model), loaded, frames, options.out, conditions)
+        builder = Builder(absolute_reference(options.model), loaded, frames, options.out, conditions)
 
         def say(text: str) -> None:
             bar.update(task, description=text)
@@ -150,17 +150,11 @@ def _techniques(text: str) -> tuple[Technique, ...]:
     for name in names:
         if name not in known:
             raise CatalogError(f"technique {name!r}: known are {', '.join(known)}")
-    return tuple(known[name] for name in names)
+    return tuple(dict.fromkeys(known[name] for name in names))
 
 
 def _bits(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise CatalogError(f"bits {text!r}: expected numbers separated by commas, such as 32,16,8") from None
-
-
-def _lasting(reference: str) -> str:
-    """Return the reference with an absolute path where it names a file, so that it can be read from anywhere."""
-    file, colon, factory = reference.partition(":")
-    return f"{Path(file).resolve()}{colon}{factory}" if Path(file).is_file() else reference
+    parts = [part.strip() for part in text.split(",")]
+    if not set(parts) <= set(map(str, BITS)):
+        raise CatalogError(f"bits {text!r}: expected some of {', '.join(map(str, BITS))}, separated by commas")
+    return tuple(dict.fromkeys(map(int, parts)))

@@ -59,7 +59,7 @@ def share(
         folder_samples,
         scene_samples,
     )
-    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.graph import absolute_reference, load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))
     known = SCENE_ATTRIBUTES if data == _SCENES else folder_labels(Path(data))
@@ -75,7 +75,13 @@ def share(
     trained = train_heads(trunk, samples, {name: known[name] for name in wanted})
     source = f"{scenes} built-in scenes, seed {seed}" if data == _SCENES else data
     write_heads(
-        out, trained, trunk, model=model, weights=str(weights.resolve()) if weights else "", cut_at=cut_at, data=source
+        out,
+        trained,
+        trunk,
+        model=absolute_reference(model),
+        weights=str(weights.resolve()) if weights else "",
+        cut_at=cut_at,
+        data=source,
     )
     _print(trained, read_heads(out).shared(), whole, out)
 

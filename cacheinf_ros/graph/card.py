@@ -109,6 +109,13 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def absolute_reference(model: str) -> str:
+    """Return a model's reference with the path of its file made absolute; unchanged where it names no file."""
+    prefix = TRUSTED if model.startswith(TRUSTED) else ""
+    path, colon, factory = expanded(model.removeprefix(prefix)).partition(":")
+    return f"{prefix}{Path(path).resolve()}{colon}{factory}" if is_file(Path(path)) else model
+
+
 def read_card(path: Path) -> ModelCard:
     """Read a card; its paths, which are relative to the card, are joined with the card's folder.
 

@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 
 _COCO_CLASSES = 80
 _COCO_KEY_POINTS = (17, 3)
+_YOLO_TASKS = ("", "detect", "segment", "pose")  # not oriented boxes, which have an angle behind the classes
 _YOLO_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 _NANODET_STRIDES, _NANODET_PLUS_STRIDES = (8, 16, 32), (8, 16, 32, 64)
 _PICODET_STRIDES = (8, 16, 32, 64)
@@ -34,7 +35,7 @@ def yolo_head(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
     points.
     """
     shapes = [(name, graph.tensors[tensor].shape) for name, tensor in graph.outputs]
-    if not 1 <= len(shapes) <= 2 or len(shapes[0][1]) != 3:
+    if not 1 <= len(shapes) <= 2 or len(shapes[0][1]) != 3 or notes.task not in _YOLO_TASKS:
         return None
     values_first = _layout(shapes[0][1], graph)
     if values_first is None or _is_map(shapes[0][1], graph):

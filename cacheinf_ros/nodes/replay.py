@@ -24,7 +24,7 @@ from cacheinf_ros.nodes.image_messages import serialized_image
 from cacheinf_ros.nodes.spinning import surviving
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
 from cacheinf_ros.pipeline import Health
-from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource
+from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, ReplayPaceConfig, StampSource
 from cacheinf_ros.sources import Frame, open_source
 
 _NS_PER_S = 1_000_000_000
@@ -90,14 +90,15 @@ class ReplayNode(ConfiguredNode):
     """Publishes at the wanted rate in a thread of its own, and ends when the source ends."""
 
     def __init__(self) -> None:
-        super().__init__("replay", ReplayConfig)
+        super().__init__("replay", ReplayConfig, ReplayPaceConfig)
         self.config = self.parameters.get(ReplayConfig)
         self._source = open_source(self.config.source)
         message_type, topic = image_topic(self.config.image_topic, self.config.image_transport)
         self._images = publish_on(self, message_type, topic, profile(self.config.queue_size))
         self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
         self.ended = threading.Event()
-        followed = self.config.wait_for_node
+        self._pace = self.parameters.get(ReplayPaceConfig)
+        followed = self._pace.wait_for_node
         self._followed = _FollowedNode(self, followed, self.config.wait_timeout_s, self.ended) if followed else None
         self.health = Health()  # a callback that fails is in the log only: this node publishes no diagnostics
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)
@@ -151,7 +152,7 @@ class ReplayNode(ConfiguredNode):
             if start is None:  # only now: opening a source takes a while, and delayed frames would come in a burst
                 start = time.monotonic() - due_s
             if self._followed is not None:
-                start += self._followed.let_come_within(self.published, self.config.most_ahead)
+                start += self._followed.let_come_within(self.published, self._pace.most_ahead)
             if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
                 return
             self._publish(stamp_ns, frame)

@@ -313,6 +313,11 @@ class ReplayConfig(Config):
         2, "images kept for reliable subscribers that have not received them yet; more lose none", low=1, high=10_000
     )
     linger_s: float = unlisted(1.0, "how long to wait for the last image to be received, s", low=0.0, high=3600.0)
+
+
+class ReplayPaceConfig(Config):
+    """The inference node that the replay node does not leave behind."""
+
     wait_for_node: str = unlisted(
         "", "inference node that is waited for while many images are before it, by its diagnostics; empty: none"
     )

@@ -18,7 +18,7 @@ from cacheinf_ros.harness.playback import Played
 from cacheinf_ros.nodes.recorder import Recorded
 
 
-def played(*errors: str) -> Played:
+def played(*errors: str, lost: int = 0) -> Played:
     results = [
         Recorded(
             stamp_ns=i, arrived_ns=i, model="", variant="", why="", mode="exact", where="robot", error=error,
@@ -27,13 +27,15 @@ def played(*errors: str) -> Played:
         for i, error in enumerate(errors)
     ]  # fmt: skip
     count = len(results)
-    return Played(published=count, accepted=count, dropped=0, results=results, links={}, class_maps=[], promises={})
+    return Played(
+        published=count + lost, accepted=count, dropped=0, results=results, links={}, class_maps=[], promises={}
+    )
 
 
-def replayed(folder: Path, monkeypatch: pytest.MonkeyPatch, *errors: str) -> tuple[Result, bool]:
+def replayed(folder: Path, monkeypatch: pytest.MonkeyPatch, *errors: str, lost: int = 0) -> tuple[Result, bool]:
     """Run the command on such results; return what it prints, and whether it makes a page."""
     pages: list[object] = []
-    monkeypatch.setattr(replay_command, "_play", lambda *_: (played(*errors), []))
+    monkeypatch.setattr(replay_command, "_play", lambda *_: (played(*errors, lost=lost), []))
     monkeypatch.setattr(replay_command, "_write_page", lambda *arguments: pages.append(arguments))
     app = typer.Typer()
     app.command()(replay_command.replay)
@@ -60,3 +62,10 @@ def test_some_errors_are_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_recording_that_is_answered_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, has_page = replayed(tmp_path, monkeypatch, "", "")
     assert result.exit_code == 0 and has_page and "error" not in result.output.replace("errors", "")
+
+
+def test_frames_that_the_node_never_had_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those that it had begun were counted, so that a recording with lost frames ended with 0."""
+    result, has_page = replayed(tmp_path, monkeypatch, "", "", lost=3)
+    assert result.exit_code == 1 and has_page
+    assert "3 of 5 frames have no result" in " ".join(result.output.split())

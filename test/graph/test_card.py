@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard, load_card, read_card
+from cacheinf_ros.graph import ModelCard, absolute_reference, load_card, read_card
 
 
 def card(folder: Path, text: str) -> ModelCard:
@@ -101,3 +101,11 @@ def test_says_values_where_all_of_them_are_said(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "card.yaml").write_text(f"factory: {'a' * 5000}.onnx\n")
     assert read_card(tmp_path / "card.yaml").factory.endswith(".onnx")
+
+
+def test_references_that_are_kept_name_files_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.pt2").touch()
+    monkeypatch.chdir(tmp_path)
+    assert absolute_reference("trusted:net.pt2") == f"trusted:{tmp_path}/net.pt2"
+    assert absolute_reference("net.pt2:build") == f"{tmp_path}/net.pt2:build"
+    assert absolute_reference("torchvision:resnet18") == "torchvision:resnet18"

@@ -128,6 +128,12 @@ def test_a_file_names_its_own_classes(tmp_path: Path) -> None:
     assert card.labels == ("a", "b") and card.decoder is not None and card.decoder.key_points == 4
 
 
+def test_a_task_of_another_layout_is_left_alone(tmp_path: Path) -> None:
+    """Oriented boxes have an angle behind the classes, which was taken for one more class."""
+    path = yolo.exported(yolo.lively(yolo.Yolo8(16)), tmp_path / "y.onnx", SIZE, task="obb")
+    assert load_model(str(path)).card.decoder is None
+
+
 def test_notes_that_make_no_sense_are_none(tmp_path: Path) -> None:
     path = yolo.exported(yolo.lively(yolo.Yolo8(3)), tmp_path / "y.onnx", SIZE, names="{'a': ", kpt_shape="[1]")
     card = load_model(str(path)).card

@@ -68,6 +68,13 @@ def test_the_reuse_ratio_is_reusable_pixels_over_all() -> None:
     assert cache_map.reuse_ratio == pytest.approx(47 / 48)
 
 
+@pytest.mark.parametrize("size", [(1, 1280), (2, 4096)])
+def test_the_thinnest_pictures_are_matched(size: tuple[int, int]) -> None:
+    """Line-scan cameras' pictures were scaled down to nothing."""
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    assert make_matcher(CONFIG).match(image, image).image_size == size
+
+
 def test_nearly_whole_pixels_need_no_resampling() -> None:
     assert snapped(Motion.translation(3.1, -2.05), SIZE).shift == (3.0, -2.0)
     assert snapped(Motion.translation(3.4, 0), SIZE).shift == (3.4, 0.0)

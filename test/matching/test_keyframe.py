@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -87,6 +88,16 @@ def test_a_motion_of_whole_pixels_leaves_no_trace() -> None:
     assert keyframe.motion.is_none
     assert keyframe.resampled == 0
     assert np.array_equal(keyframe.image, moved)
+
+
+def test_at_rest_after_whole_pixels_everything_is_reusable() -> None:
+    """What the picture of before does not show was computed in every frame, as the camera never counted as at rest."""
+    whole = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (300, 400, 3), np.uint8), (0, 0), 2)
+    stream = MatchingStream(MatchingConfig(matcher=MatcherName.HOMOGRAPHY))
+    views = [whole[20:260, x : x + 320].copy() for x in (20, 24)]
+    for view in (views[0], views[0], *[views[1]] * 20):
+        found = stream.match(view)
+    assert found.reuse_ratio == 1.0
 
 
 def test_what_left_the_view_is_resampled_once() -> None:

@@ -127,6 +127,21 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     assert again.path.gap
 
 
+def test_a_map_with_the_stamp_of_the_frame_that_is_computed_is_the_next_one_s() -> None:
+    """Stamps repeat where the clock is slower than the camera; the second frame waited for a map that had come."""
+    pairs = pairing()
+    pairs.add_frame("one", stamp_ns=10, now_ns=0)
+    pairs.add_map(link(10, 1))
+    first = pairs.take(0)
+    assert first is not None and not first.timed_out
+    pairs.add_frame("two", stamp_ns=10, now_ns=1)
+    pairs.add_map(replace(link(10, 2), reference_sequence=1, reference_stamp_ns=10))
+    pairs.note(first, Outcome.CACHED)
+    second = pairs.take(2)
+    assert second is not None and not second.timed_out and not second.path.gap
+    assert [each.sequence for each in second.path.links] == [2]
+
+
 def test_what_is_left_at_the_end_is_dropped() -> None:
     pairs, queue = pairing(queue_size=2), LatestQueue[str](2)
     for i, name in enumerate("ab"):

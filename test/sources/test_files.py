@@ -80,6 +80,12 @@ def test_folder_in_natural_order(tmp_path):
     assert [round(frame.stamp_ns * source.fps / 1e9) for frame in source] == [0, 1, 2, 3]
 
 
+def test_equal_numbers_are_ordered_by_name(tmp_path):
+    for name, value in {"1.png": 3, "01.png": 2, "001.png": 1}.items():
+        cv2.imwrite(str(tmp_path / name), np.full((5, 6, 3), value, np.uint8))
+    assert [int(frame.image[0, 0, 0]) for frame in open_source(str(tmp_path))] == [1, 2, 3]
+
+
 def test_grey_and_transparent_images_become_bgr(tmp_path):
     cv2.imwrite(str(tmp_path / "1.png"), np.full((4, 4), 7, np.uint8))
     cv2.imwrite(str(tmp_path / "2.png"), np.full((4, 4, 4), 9, np.uint8))

@@ -11,7 +11,7 @@ import yaml
 
 from cacheinf_ros.bench.advice.choices import Choice
 from cacheinf_ros.config import Value
-from cacheinf_ros.graph import TRUSTED
+from cacheinf_ros.graph import absolute_reference
 from cacheinf_ros.sources import ValueRange
 
 _COLUMNS = 110
@@ -49,10 +49,3 @@ def parameters_yaml(
         line for comment in (*comments, *beside) for line in textwrap.wrap(comment, _COLUMNS, break_on_hyphens=False)
     ]
     return "".join(f"# {line}\n" for line in lines) + text
-
-
-def absolute_reference(model: str) -> str:
-    """Return a model's reference with the path of its file made absolute; unchanged where it names no file."""
-    prefix = TRUSTED if model.startswith(TRUSTED) else ""
-    path, colon, factory = model.removeprefix(prefix).partition(":")
-    return f"{prefix}{Path(path).resolve()}{colon}{factory}" if Path(path).is_file() else model

@@ -29,6 +29,7 @@ _FIRST_TRAINING_SEED, _FIRST_TEST_SEED = 5_000_000, 200  # nothing else is train
 _OBJECTS = 6  # the default of scenes
 _CROWD = 16 / (480 * 640)  # objects per pixel: many to learn from, but not so many that they hide each other
 _STEP = 97  # distance of the frames taken of a scene: long enough that most things have moved
+_NOTES = {".csv", ".json", ".md", ".txt"}  # files beside folders of pictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,10 +182,16 @@ def _drawn(source: FolderSource) -> Iterator[Sample]:
 
 
 def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
-    """Return the folders of labelled pictures by class; empty where the path is anything else."""
-    if not path.is_dir() or any(each.is_file() for each in path.iterdir()):
+    """Return the folders of labelled pictures by class; empty where the path is anything else.
+
+    Beside the folders there may be notes, and what is hidden.
+    """
+    if not path.is_dir():
         return {}
-    folders = {each.name: each for each in sorted(path.iterdir())}
+    inside = [each for each in sorted(path.iterdir()) if not each.name.startswith(".")]
+    folders = {each.name: each for each in inside if each.is_dir()}
+    if not folders or not {each.suffix.lower() for each in inside if each.is_file()} <= _NOTES:
+        return {}
     if not isinstance(card.decoder, ClassVector):
         raise CatalogError(
             f"{path} has folders of labelled pictures, but {card.name} does not tell classes of pictures"

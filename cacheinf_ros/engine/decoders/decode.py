@@ -44,6 +44,8 @@ from cacheinf_ros.graph.decoder_configs import (
 )
 
 _ALL = Selection()
+_LOGITS, _PROBABILITIES = ClassVector(), ClassVector(softmax=False)
+_ROUNDING = 1e-3  # of a sum of probabilities, which 16 bits may have rounded
 
 
 def decode(
@@ -65,9 +67,7 @@ def decode(
     Raises:
         ModelError: the outputs are not what the card promises.
     """
-    decoder = card.decoder or guessed_decoder(
-        {name: value.shape for name, value in outputs.items()}, _is_whole(outputs)
-    )
+    decoder = card.decoder or guessed_decoder(outputs)
     is_certain = card.decoder is not None
     try:
         if isinstance(decoder, ClassVector):
@@ -129,25 +129,20 @@ def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
     return decoder.model_copy(update={"score_threshold": selection.score_threshold})
 
 
-def guessed_decoder(shapes: dict[str, tuple[int, ...]], is_whole: bool) -> Decoder | None:
-    """Guess from its shape how a single output is read; None where it cannot be, or there are several.
+def guessed_decoder(outputs: Outputs) -> Decoder | None:
+    """Guess from shape and values how a single output is read; None where it cannot be, or there are several.
 
-    Args:
-        shapes: the shapes of the outputs, by name.
-        is_whole: whether the values are whole numbers, as those of a class map are.
+    Whole numbers are those of a class map; a vector whose values are probabilities already is left as it is.
     """
-    if len(shapes) != 1:
+    if len(outputs) != 1:
         return None
-    (shape,) = shapes.values()
+    (value,) = outputs.values()
+    shape = value.shape
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
-        return ClassVector()
-    if is_whole and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
+        return _PROBABILITIES if value.min() >= 0 and abs(value.sum() - 1) <= _ROUNDING else _LOGITS
+    if are_whole(value) and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
         return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
-
-
-def _is_whole(outputs: Outputs) -> bool:
-    return all(are_whole(value) for value in outputs.values())
 
 
 def _size(card: ModelCard) -> tuple[int, int]:
@@ -163,6 +158,11 @@ def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArra
     output = as_classes(output)
     if output.ndim not in (3, 4) or output.shape[0] != 1:
         raise ValueError(f"a map is [1, classes, h, w], or [1, h, w] of integers, not {list(output.shape)}")
+    if output.ndim == 4 and output.shape[1] == 1:
+        raise ValueError(
+            "a map of classes has a channel for each class, this one a single score: let the network end with a "
+            "threshold (whole numbers), or choose the decoder raw"
+        )
     classes = output[0].astype(np.uint8) if output.ndim == 3 else best_class_map(output[0])
     moved = move_class_map(classes, motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]
