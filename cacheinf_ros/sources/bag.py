@@ -66,7 +66,10 @@ class BagSource:
                 for connection, stamp_ns, raw in reader.messages(self._connections(reader)):
                     yield stamp_ns, reader.deserialize(raw, connection.msgtype)
             except Exception as error:  # damaged bytes make SQL, MCAP, compression and CDR readers raise anything
-                raise SourceError(f"{self.path}: the bag is damaged ({error}); record it again") from error
+                remedy = "record it again"
+                if self.path.is_file() and (self.path.parent / "metadata.yaml").is_file():
+                    remedy = f"or give its folder {self.path.parent}, where it says whether messages are compressed"
+                raise SourceError(f"{self.path}: the bag is damaged ({error}); {remedy}") from error
 
     def _connections(self, reader: AnyReader) -> list[Any]:
         return [connection for connection in reader.connections if connection.topic == self.topic]
@@ -95,11 +98,19 @@ def _reader(path: Path) -> Iterator[AnyReader]:
         reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
     except Exception as error:  # rosbags passes on what its YAML, SQL and MCAP readers raise
-        raise SourceError(f"{path}: not a readable bag ({error}); try `ros2 bag reindex`") from error
+        raise SourceError(f"{path}: not a readable bag ({error}); {_remedy(path)}") from error
     try:
         yield reader
     finally:
         reader.close()
+
+
+def _remedy(path: Path) -> str:
+    if path.suffix == ".bag":
+        return "try `rosbag reindex`"
+    if path.is_dir() and any(each.suffix == ".bag" for each in path.iterdir()):
+        return "of a folder of ROS 1 bags give one file"
+    return "try `ros2 bag reindex`"
 
 
 def _image_topics(reader: AnyReader) -> list[str]:

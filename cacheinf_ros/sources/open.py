@@ -47,6 +47,8 @@ def open_source(reference: str) -> Source:
         return _open_bag(path, topic, value_range)
     if path.is_dir():
         return FolderSource(path, value_range)
+    if path.suffix == ".zstd":
+        raise SourceError(f"{path}: a compressed file of a bag is read through its folder: give {path.parent}")
     if value_range is not None:
         raise SourceError(f"{reference}: videos have 8 bits; give a bag or a folder, or leave {_VALUES} out")
     return VideoSource(path)

@@ -154,3 +154,17 @@ def test_a_file_that_is_no_bag(tmp_path):
         open_source(str(tmp_path / "x.mcap"))
     with pytest.raises(SourceError, match=r"nowhere: no such file or folder"):
         open_source(f"{tmp_path}/nowhere:/image")
+
+
+def test_a_bag_that_cannot_be_read_names_the_tool_of_its_kind(tmp_path):
+    (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
+    with pytest.raises(SourceError, match=r"try `rosbag reindex`"):
+        open_source(str(tmp_path / "old.bag"))
+    with pytest.raises(SourceError, match="of a folder of ROS 1 bags give one file"):
+        open_source(str(tmp_path))
+    (tmp_path / "new.mcap").write_bytes(b"cut")
+    with pytest.raises(SourceError, match=r"try `ros2 bag reindex`"):
+        open_source(str(tmp_path / "new.mcap"))
+    (tmp_path / "part_0.db3.zstd").touch()
+    with pytest.raises(SourceError, match=f"give {tmp_path}"):
+        open_source(str(tmp_path / "part_0.db3.zstd"))
