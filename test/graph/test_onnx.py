@@ -50,6 +50,10 @@ def saved(
 def assert_as_the_reference(path: Path, model: onnx.ModelProto) -> None:
     x = floats(1, 3, *SIZE)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    assert_computes(path, x, expected)
+
+
+def assert_computes(path: Path, x: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
     loaded = load_model(str(path))
     assert loaded.graph.unknown == ()
     with torch.inference_mode():
