@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, setting
 
 Size = Annotated[int, Field(ge=1, le=8192)]
 
@@ -18,6 +18,7 @@ class ClassVector(Config):
     kind: Literal["classes"] = "classes"
     top_k: int = parameter(5, "how many classes to report", low=1, high=1000)
     softmax: bool = parameter(True, "whether the outputs are logits, to be turned into probabilities")
+    is_guess: bool = setting(False, "whether the network's last operator decided this, as no card does")
 
 
 class Centers(Config):

@@ -11,7 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 from cacheinf_ros.graph.export_notes import ExportNotes
-from cacheinf_ros.graph.ir import Conv, Elementwise, Global, Graph, Pool, Resample
+from cacheinf_ros.graph.ir import (
+    ChannelSoftmax,
+    Conv,
+    Convert,
+    Elementwise,
+    Global,
+    Graph,
+    Operator,
+    Pointwise,
+    Pool,
+    Resample,
+)
 
 Shape = tuple[int, ...]
 
@@ -170,6 +181,31 @@ def _labels(classes: int, notes: ExportNotes, *, is_pose: bool) -> Any:
     return "coco" if classes == _COCO_CLASSES else None
 
 
+def gives_probabilities(graph: Graph) -> bool:
+    """Tell whether the only output is a vector of several values that a softmax made; rounding may follow it."""
+    if len(graph.outputs) != 1:
+        return False
+    name, made_by = graph.outputs[0][1], {operator.output: operator for operator in graph.operators}
+    if len(shape := graph.tensors[name].shape) != 2 or shape[0] != 1 or shape[1] < 2:
+        return False
+    while (operator := made_by.get(name)) is not None:
+        if isinstance(operator, ChannelSoftmax):
+            return not operator.log
+        call = _called(operator)
+        if call in _SOFTMAX:
+            return True
+        if len(operator.inputs) != 1 or not (isinstance(operator, Convert) or call in _KEEPING):
+            return False
+        (name,) = operator.inputs
+    return False
+
+
+def _called(operator: Operator) -> str:
+    if isinstance(operator, Global):
+        return operator.target.split(".")[1]
+    return operator.call.__name__.partition(".")[0] if isinstance(operator, Pointwise) else ""
+
+
 def _is_raw(graph: Graph) -> bool:
     """Tell whether nothing but scores' activations is computed between the last convolutions and the output."""
     made_by = {operator.output: operator for operator in graph.operators}
@@ -188,3 +224,5 @@ def _is_raw(graph: Graph) -> bool:
 
 
 _MOVES = {"cat", "permute", "reshape", "transpose", "view"}
+_SOFTMAX = {"softmax", "_softmax"}
+_KEEPING = _MOVES | {"clone", "fake_quantize_per_tensor_affine", "flatten", "squeeze", "unsqueeze"}

@@ -14,11 +14,12 @@ from typing import Any
 import yaml
 
 from cacheinf_ros.graph.card import VALUE_FIELDS, ModelCard
-from cacheinf_ros.graph.decoder_configs import SsdBoxes
+from cacheinf_ros.graph.decoder_configs import ClassVector, SsdBoxes
 from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
 from cacheinf_ros.graph.known_heads import (
     detr_head,
+    gives_probabilities,
     nanodet_head,
     picodet_head,
     rtdetr_head,
@@ -36,14 +37,16 @@ _FASTESTDET_STRIDE = 16
 def recognised(card: ModelCard, graph: Graph) -> ModelCard:
     """Complete the card where it says nothing of inputs and outputs and the graph is that of a known detector.
 
-    A card for grey pictures must say which values they have, and is completed where it says no more than that.
+    A card for grey pictures must say which values they have, and is completed where it says no more than that. A card
+    that does not say how outputs are read gets no second softmax for a vector of classes.
     """
-    if _is_taken_as_it_is(card):
-        return card
-    for name, head_of in _KNOWN.items():
-        decoder = head_of(card, graph)
-        if decoder is not None:
-            return _completed(card, name, decoder)
+    if not _is_taken_as_it_is(card):
+        for name, head_of in _KNOWN.items():
+            decoder = head_of(card, graph)
+            if decoder is not None:
+                return _completed(card, name, decoder)
+    if card.decoder is None and gives_probabilities(graph):
+        return card.model_copy(update={"decoder": ClassVector(softmax=False, is_guess=True)})
     return card
 
 

@@ -23,8 +23,7 @@ _ROUNDED: dict[bytes, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
     b"round_prefer_floor": lambda places: np.ceil(places - np.float32(0.5)),
     b"round_prefer_ceil": lambda places: np.floor(places + np.float32(0.5)),
 }
-_ONLY = {"cubic_coeff_a": -0.75, "antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": b"stretch"}
-"""The only values of attributes that torch has."""
+_CUBIC_COEFFICIENT = -0.75  # torch's
 
 
 def resize(
@@ -46,9 +45,6 @@ def resize(
     """
     if scales is None and sizes is None:  # version 10, whose second input are the scales
         return upsample(x, roi, mode=mode)
-    for name, value in others.items():
-        if name not in _ONLY or value != _ONLY[name]:
-            raise ModelError(f"the ONNX operator Resize with {name} {_text(value)} is not supported")
     places = [axis % x.dim() for axis in axes or range(x.dim())]
     if sizes is not None and len(sizes):
         wanted = dict(zip(places, map(int, sizes), strict=True))
@@ -60,23 +56,46 @@ def resize(
         size = [int(before * factor) for before, factor in zip(x.shape, factors, strict=True)]
     if x.dim() != 4 or size[:2] != list(x.shape[:2]):
         raise ModelError(f"the ONNX operator Resize from {list(x.shape)} to {size} is not supported: only of images")
+    if others.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        raise ModelError("the ONNX operator Resize is supported only with the keep_aspect_ratio_policy stretch")
     if mode == b"nearest":
         return _nearest(x, size[2:], factors[2:], coordinate_transformation_mode, nearest_mode)
+    ratios = [np.float32(after / before) for before, after in zip(x.shape[2:], size[2:], strict=True)]
+    _refuse_what_torch_lacks(mode, is_smaller=bool(min(ratios) < 1), **others)
     corners = coordinate_transformation_mode == b"align_corners"
     is_one = coordinate_transformation_mode == b"pytorch_half_pixel" and 1 in size[2:]  # its place is the corner
     if mode not in _NAMES or not (corners or coordinate_transformation_mode in _CENTRED) or is_one:
         how = f"{_text(mode)}, {_text(coordinate_transformation_mode)}"
         raise ModelError(f"the ONNX operator Resize with mode {how} is not supported")
-    ratios = [np.float32(after / before) for before, after in zip(x.shape[2:], size[2:], strict=True)]
     if corners or ratios == factors[2:]:
         return functional.interpolate(x, tuple(size[2:]), mode=_NAMES[mode], align_corners=corners)
     scale = tuple(map(float, factors[2:]))
     result = functional.interpolate(
         x, scale_factor=scale, mode=_NAMES[mode], align_corners=False, recompute_scale_factor=False
     )
-    if list(result.shape) != size:  # the product of a size and a scale is rounded differently
+    # the product of a size and a scale may be rounded differently, and torch copies a side that keeps its length
+    if list(result.shape) != size or any(ratio == 1 != factor for ratio, factor in zip(ratios, scale, strict=True)):
         raise ModelError(f"the ONNX operator Resize from {list(x.shape)} by {scale} is not supported: give it sizes")
     return result
+
+
+def _refuse_what_torch_lacks(
+    mode: bytes,
+    *,
+    is_smaller: bool,
+    antialias: int = 0,
+    cubic_coeff_a: float = _CUBIC_COEFFICIENT,
+    exclude_outside: int = 0,
+    **_: Any,
+) -> None:
+    lacking = {
+        f"cubic_coeff_a {cubic_coeff_a:g}": mode == b"cubic" and abs(cubic_coeff_a - _CUBIC_COEFFICIENT) > 1e-6,
+        "exclude_outside": mode == b"cubic" and bool(exclude_outside),
+        "antialias": is_smaller and bool(antialias),
+    }
+    for name, is_asked in lacking.items():
+        if is_asked:
+            raise ModelError(f"the ONNX operator Resize with mode {_text(mode)} and {name} is not supported")
 
 
 def upsample(x: Tensor, given: NDArray[Any] | None = None, *, scales: Any = None, mode: bytes = b"nearest") -> Tensor:

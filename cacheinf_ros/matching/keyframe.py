@@ -83,7 +83,9 @@ class Keyframe:
             self._replace(self._spare)
             self._start(resampled=self.resampled)
             return
-        self._still = self._still + 1 if cache_map.motion is self.motion else 0
+        # without a motion there is nothing to gain, and features would have to be found again
+        is_at_rest = cache_map.motion is self.motion and not self.motion.is_none
+        self._still = self._still + 1 if is_at_rest else 0
         if self._still == _AT_REST or COMPARED.starts_anew_at(
             cache_map.motion, cache_map.image_size, cache_map.block_size
         ):

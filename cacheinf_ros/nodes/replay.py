@@ -23,7 +23,7 @@ from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.image_messages import serialized_image
 from cacheinf_ros.nodes.spinning import surviving
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
-from cacheinf_ros.pipeline import Health
+from cacheinf_ros.pipeline import Backlog, Health
 from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, ReplayPaceConfig, StampSource
 from cacheinf_ros.sources import Frame, open_source
 
@@ -31,11 +31,14 @@ _NS_PER_S = 1_000_000_000
 _FIRST_STAMP_NS = _NS_PER_S  # a stamp of 0 means "unknown" to much of ROS
 _POLL_S = 0.02
 _DIAGNOSTICS_DEPTH = 10
-_ANSWERED = ("results", "dropped")  # what may become of an image, in an inference node's diagnostics
 
 
 class _FollowedNode:
-    """An inference node that is waited for; its diagnostics, which come once a second, tell how far it is."""
+    """An inference node that is waited for, by its diagnostics.
+
+    Attributes:
+        backlog: the images that it has before it.
+    """
 
     def __init__(self, node: Node, name: str, patience_s: float, ended: threading.Event) -> None:
         """Listen to a node's diagnostics.
@@ -43,47 +46,41 @@ class _FollowedNode:
         Args:
             node: listens.
             name: the followed node's name.
-            patience_s: how long it may say nothing, or answer no image, before that is an error.
+            patience_s: how long it may say nothing before that is an error.
             ended: ends all waiting.
         """
+        self.backlog = Backlog()
         self._name, self._patience_s, self._ended = name, patience_s, ended
-        self._answered: int | None = None  # images so far, dropped ones included; None: nothing has been heard
-        self._before = 0
-        self._heard_s = 0.0
         node.create_subscription(
             DiagnosticArray, "/diagnostics", surviving("diagnostics", self._hear), profile(_DIAGNOSTICS_DEPTH)
         )
 
     def begin(self) -> None:
         """Wait for the node's first diagnostics; what it has answered so far does not count."""
-        self._wait(lambda: self._answered is not None)
-        self._before = self._answered or 0
+        self._wait(lambda: self.backlog.heard_s is not None)
 
-    def let_come_within(self, published: int, most_ahead: int) -> float:
-        """Wait while so many of the published images are not answered yet; returns for how long, in seconds.
+    def let_come_within(self, most_ahead: int) -> float:
+        """Wait while so many images are not answered yet; returns for how long, in seconds.
 
         Raises:
-            SourceError: the node answers nothing for too long.
+            SourceError: the node is silent for too long.
         """
-        return self._wait(lambda: published - ((self._answered or 0) - self._before) < most_ahead)
+        return self._wait(lambda: self.backlog.images < most_ahead)
 
     def _wait(self, holds: Callable[[], bool]) -> float:
         began = time.monotonic()
         while not holds() and not self._ended.wait(_POLL_S):
-            if time.monotonic() - max(began, self._heard_s) > self._patience_s:
+            if time.monotonic() - max(began, self.backlog.heard_s or 0.0) > self._patience_s:
                 raise SourceError(
-                    f"{self._name} has answered nothing for {self._patience_s:g} s: is it running? "
-                    f"Start it, raise wait_timeout_s, or leave wait_for_node empty"
+                    f"{self._name} has said nothing for {self._patience_s:g} s: is it running? "
+                    "Start it, raise wait_timeout_s, or leave wait_for_node empty"
                 )
         return time.monotonic() - began
 
     def _hear(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name == self._name:
-                counts = {value.key: value.value for value in status.values}
-                answered = sum(int(counts.get(name, "0")) for name in _ANSWERED)
-                if answered != self._answered:
-                    self._answered, self._heard_s = answered, time.monotonic()
+                self.backlog.heard({value.key: value.value for value in status.values}, time.monotonic())
 
 
 class ReplayNode(ConfiguredNode):
@@ -152,7 +149,7 @@ class ReplayNode(ConfiguredNode):
             if start is None:  # only now: opening a source takes a while, and delayed frames would come in a burst
                 start = time.monotonic() - due_s
             if self._followed is not None:
-                start += self._followed.let_come_within(self.published, self._pace.most_ahead)
+                start += self._followed.let_come_within(self._pace.most_ahead)
             if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
                 return
             self._publish(stamp_ns, frame)
@@ -187,6 +184,8 @@ class ReplayNode(ConfiguredNode):
             message.header = self._header(stamp_ns)
         self._images.publish(message)
         self.published += 1
+        if self._followed is not None:
+            self._followed.backlog.published()
 
     def _header(self, stamp_ns: int) -> Header:
         own_stamps = self.config.stamp is StampSource.CLOCK and self._sim_clock is None

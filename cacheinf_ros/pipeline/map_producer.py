@@ -53,8 +53,8 @@ class MapProducer:
             dense_ms: the time of computing everything, 0 where that is not known; the configuration's takes precedence.
         """
         if (config, mode, dense_ms) != self._asked:
-            self._asked = config, mode, dense_ms
             self._follow(usable(config, mode, dense_ms))
+            self._asked = config, mode, dense_ms
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
@@ -66,7 +66,8 @@ class MapProducer:
     def _follow(self, config: MatchingConfig) -> None:
         if config == self._config:
             return
-        if config.model_copy(update={"dense_ms": self._config.dense_ms}) != self._config:
+        is_first = self._asked is None
+        if not is_first and config.model_copy(update={"dense_ms": self._config.dense_ms}) != self._config:
             # a frame that was computed completely, for want of a map, differs from the reference by what was tolerated
             # then: where less is tolerated now, blocks equal to the reference would be answered from the frame's
             self._linker.reset("the matching was configured anew")

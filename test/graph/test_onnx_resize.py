@@ -97,8 +97,11 @@ def test_other_forms_of_resize(
         ({"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}, "tf_crop_and_resize"),
         ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, "linear, asymmetric"),
         ({"mode": "cubic", "cubic_coeff_a": -0.5}, "cubic_coeff_a -0.5"),
-        ({"mode": "linear", "antialias": 1}, "antialias 1"),
-        ({"mode": "linear", "keep_aspect_ratio_policy": "not_larger"}, "keep_aspect_ratio_policy not_larger"),
+        ({"mode": "linear", "antialias": 1}, "antialias"),
+        (
+            {"mode": "linear", "keep_aspect_ratio_policy": "not_larger"},
+            "the keep_aspect_ratio_policy stretch",
+        ),
     ],
 )
 def test_resizing_that_torch_has_not_is_named(tmp_path: Path, attributes: dict[str, Any], message: str) -> None:
@@ -112,3 +115,15 @@ def test_what_was_made_smaller_before_version_11_is_refused() -> None:
     """ONNX Runtime rounds places up there, which the format leaves open."""
     with pytest.raises(ModelError, match="Upsample by"):
         resize(torch.zeros(1, 3, *SIZE), np.array([1, 1, 0.5, 0.5], np.float32))
+
+
+def test_what_has_no_effect_is_read() -> None:
+    x = torch.rand(1, 3, *SIZE)
+    larger = resize(x, None, None, np.array([1, 3, 18, 24]), mode=b"linear", antialias=1, cubic_coeff_a=-0.5)
+    assert torch.equal(larger, resize(x, None, None, np.array([1, 3, 18, 24]), mode=b"linear"))
+
+
+def test_a_side_that_a_scale_does_not_make_longer_is_refused() -> None:
+    """Pixels are interpolated along it, although it keeps its length; torch would copy them."""
+    with pytest.raises(ModelError, match="give it sizes"):
+        resize(torch.zeros(1, 3, 12, 3), None, np.array([1, 1, 2.7, 1.3]), mode=b"linear")

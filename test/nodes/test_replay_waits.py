@@ -74,5 +74,5 @@ def test_replay_waits_for_a_node_that_falls_behind(nodes: NodeGroup, slow: Slow)
 def test_a_node_that_says_nothing_is_named(nodes: NodeGroup, slow: Slow) -> None:
     process = replay(nodes, wait_for_node="nobody", wait_timeout_s=2.0)
     assert process.wait(LIMIT_S) == 2
-    assert "nobody has answered nothing for 2 s: is it running?" in process.output
+    assert "nobody has said nothing for 2 s: is it running?" in process.output
     assert not slow.images

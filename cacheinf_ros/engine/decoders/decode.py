@@ -44,8 +44,6 @@ from cacheinf_ros.graph.decoder_configs import (
 )
 
 _ALL = Selection()
-_LOGITS, _PROBABILITIES = ClassVector(), ClassVector(softmax=False)
-_ROUNDING = 1e-3  # of a sum of probabilities, which 16 bits may have rounded
 
 
 def decode(
@@ -68,7 +66,7 @@ def decode(
         ModelError: the outputs are not what the card promises.
     """
     decoder = card.decoder or guessed_decoder(outputs)
-    is_certain = card.decoder is not None
+    is_certain = card.decoder is not None and not (isinstance(decoder, ClassVector) and decoder.is_guess)
     try:
         if isinstance(decoder, ClassVector):
             return Decoded(
@@ -132,14 +130,14 @@ def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
 def guessed_decoder(outputs: Outputs) -> Decoder | None:
     """Guess from shape and values how a single output is read; None where it cannot be, or there are several.
 
-    Whole numbers are those of a class map; a vector whose values are probabilities already is left as it is.
+    Whole numbers are those of a class map.
     """
     if len(outputs) != 1:
         return None
     (value,) = outputs.values()
     shape = value.shape
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
-        return _PROBABILITIES if value.min() >= 0 and abs(value.sum() - 1) <= _ROUNDING else _LOGITS
+        return ClassVector()
     if are_whole(value) and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
         return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None

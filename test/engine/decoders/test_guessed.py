@@ -3,24 +3,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from graph.test_onnx import saved
+from onnx import helper
 
 from cacheinf_ros.engine.decoders import decode
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, load_model
 from cacheinf_ros.graph.decoder_configs import DenseMap
 
 SIZE = (4, 4)
 CARD = ModelCard(name="net", factory="f", input_size=SIZE)
 
 
-def test_probabilities_are_reported_as_they_are() -> None:
+@pytest.mark.parametrize("after", [[], ["reshape"], ["quantise", "dequantise"]])
+def test_probabilities_are_reported_as_they_are(tmp_path: Path, after: list[str]) -> None:
     """Many classifiers' files end with a softmax; after a second one, 0.97 of ten classes was 0.23."""
-    scores = np.zeros((1, 10), np.float32)
-    scores[0, 3], scores[0, 4] = 0.97, 0.03
-    best = decode({"y": scores}, CARD, SIZE).classes[0]
-    assert best.id == 3 and best.score == pytest.approx(0.97)
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["vector"]),
+        helper.make_node("Mul", ["vector", "gain"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["p"], axis=1),
+    ]
+    name = "p"
+    for step in after:
+        inputs = {"reshape": ["rows"], "quantise": ["step", "zero"], "dequantise": ["step", "zero"]}[step]
+        kind = {"reshape": "Reshape", "quantise": "QuantizeLinear", "dequantise": "DequantizeLinear"}[step]
+        nodes.append(helper.make_node(kind, [name, *inputs], [f"{name}{step}"]))
+        name = f"{name}{step}"
+    nodes.append(helper.make_node("Identity", [name], ["y"]))
+    constants = {
+        "gain": np.array([[20.0]], np.float32), "rows": np.array([1, 3]), "step": np.array(1 / 256, np.float32),
+        "zero": np.array(0, np.uint8),
+    }  # fmt: skip
+    used = {each for node in nodes for each in node.input}
+    saved(tmp_path / "net.onnx", nodes, {key: value for key, value in constants.items() if key in used})
+    model = load_model(str(tmp_path / "net.onnx"))
+    scores = np.array([[0.03, 0.97, 0.0]], np.float32)
+    decoded = decode({"y": scores}, model.card, model.input_size)
+    assert [each.id for each in decoded.classes] == [1, 0, 2] and decoded.classes[0].score == pytest.approx(0.97)
+    assert not decoded.is_certain, "the outputs are sent as well, as no card says what they are"
 
 
 def test_logits_become_probabilities() -> None:
