@@ -133,6 +133,20 @@ def usable(config: MatchingConfig, mode: Mode, dense_ms: float = 0.0) -> Matchin
     return config
 
 
+def tolerates_less(config: MatchingConfig, before: MatchingConfig) -> bool:
+    """Tell whether a block may differ less from the reference than it might before, to be reusable.
+
+    Another matcher counts where only identical blocks are reusable: it may have followed motions between pixels.
+    """
+    is_other = config.matcher is not before.matcher
+    return (
+        config.threshold > before.threshold
+        or config.warp_threshold < before.warp_threshold
+        or (before.adapt_to_noise and not config.adapt_to_noise)
+        or (is_other and config.threshold >= IDENTICAL)
+    )
+
+
 def matching_for(
     mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None, **asked: int | None
 ) -> MatchingConfig:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.matching import Choice, MatchingConfig, MatchingStream, usable
+from cacheinf_ros.matching import Choice, MatchingConfig, MatchingStream, tolerates_less, usable
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.map_chain import MapSequencer, MapUpdate
 
@@ -66,11 +66,10 @@ class MapProducer:
     def _follow(self, config: MatchingConfig) -> None:
         if config == self._config:
             return
-        is_first = self._asked is None
-        if not is_first and config.model_copy(update={"dense_ms": self._config.dense_ms}) != self._config:
+        if self._asked is not None and tolerates_less(config, self._config):
             # a frame that was computed completely, for want of a map, differs from the reference by what was tolerated
-            # then: where less is tolerated now, blocks equal to the reference would be answered from the frame's
-            self._linker.reset("the matching was configured anew")
+            # then: blocks equal to the reference would now be answered from the frame's
+            self._linker.reset("less is tolerated than before")
         self._stream.reconfigure(config)
         self._config = config
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
-from cacheinf_ros.matching import MatcherName, MatchingConfig, matching_for, usable
+from cacheinf_ros.matching import MatcherName, MatchingConfig, matching_for, tolerates_less, usable
 from cacheinf_ros.mode import Mode
 
 
@@ -45,3 +46,17 @@ def test_a_measured_time_may_be_longer_than_any_that_a_user_may_set() -> None:
     """A benchmark once ended where a dense frame takes more than two seconds."""
     assert usable(MatchingConfig(), Mode.EXACT, 2500.0).dense_ms == 2500.0
     assert usable(MatchingConfig(dense_ms=30.0), Mode.EXACT, 2500.0).dense_ms == 30.0
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "is_less"),
+    [
+        ({}, {}, False), ({"threshold": 30.0}, {}, True), ({"threshold": 15.0}, {}, False),
+        ({"warp_threshold": 2.0}, {}, True), ({"adapt_to_noise": False}, {}, True), ({"dense_ms": 50.0}, {}, False),
+        ({"matcher": "identity"}, {"matcher": "homography"}, False), ({"block_size": 8, "expiry": 7}, {}, False),
+        ({"matcher": "identity", "threshold": 100.0}, {"matcher": "homography", "threshold": 100.0}, True),
+    ],
+)  # fmt: skip
+def test_less_is_tolerated(now: dict[str, Any], before: dict[str, Any], is_less: bool) -> None:
+    """A change of the mode alone, which may bring another matcher, costs no complete frame more than it must."""
+    assert tolerates_less(MatchingConfig(**now), MatchingConfig(**before)) is is_less

@@ -30,11 +30,8 @@ def test_a_model_of_many_seconds_leaves_the_configuration_in_force() -> None:
     assert reuse(100.0, 3, 9) == 0.0
 
 
-def test_a_configuration_that_is_changed_begins_anew() -> None:
-    """Frames computed completely in between are not what the reference is, which another threshold had tolerated.
-
-    Only a time that was measured anew changes nothing.
-    """
+def test_where_less_is_tolerated_matching_begins_anew() -> None:
+    """Frames computed completely in between are not what the reference is, which another threshold had tolerated."""
     image = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
     lit = image.copy()
     lit[21:25, 31:35] ^= 8  # within the threshold
