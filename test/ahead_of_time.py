@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.gpu.camera_batch import CameraBatch
 from cacheinf_ros.engine.gpu.frame_on_device import FrameOnDevice
+from cacheinf_ros.engine.gpu.launching import Launch, noted_launches
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -46,24 +46,13 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
 
     Frames have the size of the input, twice its sides, and others that are resized by area and linearly.
     """
-    found: Compiled = {}
-    seen: set[str] = set()
-
-    def compiled_instead(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **constants: Any) -> None:
-        key = f"{kernel.__name__} {[_type(a) for a in arguments]} {constants}"
-        if key not in seen:
-            seen.add(key)
-            found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
-
     graph = with_maps_in(graph, floats)
     backend = TritonBackend(torch.device("cpu"), Tiles.of_floats(floats), floats=floats)
     programs = [Program(graph, backend), Program(graph, backend, seat=CameraBatch(graph, backend, 3).seat())]
     height, width = programs[0].input.size
     card = ModelCard(name="", input_size=(height, width))
     frames = FrameOnDevice(Preprocessor(card), programs[0].input, shares_memory=False)
-    original: Callable[..., Any] = triton.JITFunction.run
-    triton.JITFunction.run = compiled_instead
-    try:
+    with noted_launches() as launches:
         for size in ((height, width), (2 * height, 2 * width), (3 * height, 2 * width + 1), (height + 9, width)):
             frames.write(np.zeros((*size, 3), np.uint8), None, with_margin=False, everything=True)
         for program in programs:
@@ -71,15 +60,18 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
             for criterion in Criterion:
                 program.set_thresholds({program.kept[0]: DeltaThreshold(threshold=0.5, criterion=criterion)})
                 program.execute()
-    finally:
-        triton.JITFunction.run = original
+    variants = {f"{each.kernel} {[*map(_type, each.arguments)]} {each.constants}": each for each in launches}
+    found: Compiled = {}
+    for each in variants.values():
+        found.setdefault(each.kernel.__name__, []).append(_compiled(each, capability))
     return found
 
 
-def _compiled(kernel: Any, arguments: Any, constants: dict[str, Any], capability: int) -> tuple[bool, int]:
+def _compiled(each: Launch, capability: int) -> tuple[bool, int]:
+    kernel, constants = each.kernel, dict(each.constants)
     options = {name: constants.pop(name) for name in constants.keys() - set(kernel.arg_names)}
     names = [name for name in kernel.arg_names if name not in constants]
-    signature = {name: _type(value) for name, value in zip(names, arguments, strict=True)}
+    signature = {name: _type(value) for name, value in zip(names, each.arguments, strict=True)}
     signature |= dict.fromkeys(constants, "constexpr")
     positions = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=kernel, signature=signature, constexprs=positions)

@@ -61,9 +61,14 @@ def contenders_on(device: str) -> tuple[AnyContender, ...]:
 
     ncnn is included only where it is installed, because nothing else needs it.
     """
-    if device.partition(":")[0] == "cuda":
+    if is_gpu(device):
         return tuple(GpuContender)
     return tuple(each for each in Contender if each is not Contender.NCNN or is_ncnn_installed())
+
+
+def is_gpu(device: str) -> bool:
+    """Return whether a torch device is a GPU."""
+    return device.partition(":")[0] == "cuda"
 
 
 class Contenders(NamedTuple):
@@ -105,12 +110,17 @@ def build_contenders(
 
 
 def dense_engines(
-    model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
+    model: Model, contenders: Sequence[AnyContender], threads: int, images: Sequence[Image], device: str = "cpu"
 ) -> dict[AnyContender, Dense]:
-    """Build the installed engines, and torch where none in float32 is; int8 engines calibrate on ``images``."""
-    dense = build_contenders(model, contenders, threads, images).runs
+    """Build the installed engines, and torch where none in float32 is; int8 engines calibrate on ``images``.
+
+    Args:
+        device: the device of GPU engines, and of torch where it is added.
+    """
+    dense = build_contenders(model, contenders, threads, images, device).runs
     if all(contender.precision.loses for contender in dense):
-        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
+        by_torch = GpuContender.TORCH if is_gpu(device) else Contender.CHANNELS_LAST
+        dense |= build_contenders(model, (by_torch,), threads, device=device).runs
     return dense
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.bench.contenders import AnyContender, Contender
+from cacheinf_ros.bench.contenders import AnyContender
 from cacheinf_ros.bench.dense_answers import DenseAnswers
 from cacheinf_ros.bench.kept_answers import KeptAnswer, KeptAnswers
 from cacheinf_ros.bench.loss import LossMeter
@@ -42,11 +42,13 @@ class Interleaved:
         self, model: Model, plan: StreamPlan, dense: Mapping[AnyContender, Dense], images: Sequence[Image]
     ) -> None:
         """Prepare all engines and modes; ``images``: the stream's images."""
-        self._model, self._plan, self._dense = model, plan, dense
-        self.engines = [contender.value for contender in dense]
-        self.lossy = {contender.value for contender in dense if contender.precision.loses}
-        self._exact = next(contender.value for contender in dense if not contender.precision.loses)
-        self._answers = DenseAnswers(model, dense[Contender(self._exact)], images)
+        self._model, self._plan = model, plan
+        self._dense = {contender.value: run for contender, run in dense.items()}
+        self._precisions = {contender.value: contender.precision for contender in dense}
+        self.engines = [*self._dense]
+        self.lossy = {name for name, precision in self._precisions.items() if precision.loses}
+        self._exact = next(name for name in self.engines if name not in self.lossy)
+        self._answers = DenseAnswers(model, self._dense[self._exact], images)
         self._kept: KeptAnswers | None = None
         if plan.keep_in is not None:
             settings = f"{self.engines} {plan.config.threads} {plan.warm_up} {plan.is_brief} {plan.server}"
@@ -109,12 +111,12 @@ class Interleaved:
         return replace(answer, took_ms=took_ms)
 
     def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
-        return self._answers.answer(self._dense[Contender(name)], shot.image)
+        return self._answers.answer(self._dense[name], shot.image)
 
     def _run_server(self, name: str, shot: Shot) -> KeptAnswer:
         assert self._plan.server is not None
         sent, _ = timed(send, shot.image, self._plan.server)
-        outputs = self._answers.outputs(self._dense[Contender(self._exact)], sent.image)
+        outputs = self._answers.outputs(self._dense[self._exact], sent.image)
         return self._answers.read(outputs, shot.image, sent.took_ms)  # decoding is in the user's figure for the server
 
     def narrow(self) -> None:
@@ -122,7 +124,7 @@ class Interleaved:
         took_ms = {name: float(np.median(self._warm_up_ms[name])) for name in self.engines}
         fastest: dict[DensePrecision, str] = {}
         for name in sorted(took_ms, key=took_ms.__getitem__):
-            fastest.setdefault(Contender(name).precision, name)
+            fastest.setdefault(self._precisions[name], name)
         self._exact = fastest[DensePrecision.FLOAT32]
         self.engines = [name for name in fastest.values() if took_ms[name] <= took_ms[self._exact]]
         self.lossy.intersection_update(self.engines)

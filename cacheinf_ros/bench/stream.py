@@ -67,7 +67,8 @@ def run_stream_benchmark(
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {plan.warm_up + 2}")
     images, counted = [shot.image for shot in taken], taken[plan.warm_up :]
     classes = TruthClasses(model.card.labels, plan.truth_class, counted[0].marked)
-    ran = Interleaved(model, plan, dense_engines(model, plan.contenders, plan.config.threads, images), images)
+    dense = dense_engines(model, plan.contenders, plan.config.threads, images, plan.config.device)
+    ran = Interleaved(model, plan, dense, images)
     is_judged = plan.at_rate or nodes is not None
     maps = drawn_maps(counted, ran.task, model) if is_judged else None
     for index, shot in enumerate(taken):
@@ -87,6 +88,7 @@ def run_stream_benchmark(
         "frames": len(counted),
         "warm_up": plan.warm_up,
         "threads": plan.config.threads,
+        "device": plan.config.device,
         "fps": plan.fps,
         **figures.report,
         "ways": judge_at_rate(ran, figures, judge, taken, plan) if plan.at_rate else {},

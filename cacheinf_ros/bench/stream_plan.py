@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cacheinf_ros.bench.alternatives import SKIPS
-from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.contenders import AnyContender, Contender, contenders_on, is_gpu
 from cacheinf_ros.bench.own_way import OwnSettings
 from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.engine import EngineConfig
@@ -20,7 +20,12 @@ ENGINES = (
     Contender.OPENVINO,
     *(contender for contender in Contender if contender.precision.loses),
 )
-"""The dense engines in the comparison: those that users would take, and all of lower precision."""
+"""The dense engines in the comparison on a CPU: those that users would take, and all of lower precision."""
+
+
+def engines_on(device: str) -> tuple[AnyContender, ...]:
+    """Return the dense engines to compare with on a device: on a GPU all that use it."""
+    return contenders_on(device) if is_gpu(device) else ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,7 @@ class StreamPlan:
     warm_up: int
     fps: float = 30.0
     truth_class: str = ""
-    contenders: Sequence[Contender] = ENGINES
+    contenders: Sequence[AnyContender] = ENGINES
     is_brief: bool = False
     skips: Sequence[int] = SKIPS
     server: ServerLink | None = None

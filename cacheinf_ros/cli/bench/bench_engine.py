@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
+from cacheinf_ros.cli.bench.placed_options import PlacedOptions
 from cacheinf_ros.cli.options import described, with_options
-from cacheinf_ros.engine import Cache, EngineConfig, Precision
+from cacheinf_ros.engine import Cache, EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatcherName, MatchingConfig, matching_for
 from cacheinf_ros.mode import Mode
@@ -71,7 +72,7 @@ class EngineOptions:
         int, typer.Option(min=2, help="Bounded mode: how many frames it is calibrated on, before those that count.")
     ] = 8
     matching: MatchingOptions
-    device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device
+    placed: PlacedOptions
     cameras: Annotated[
         int,
         typer.Option(
@@ -80,19 +81,8 @@ class EngineOptions:
             "computed together (device cuda) and one after the other.",
         ),
     ] = 1
-    precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
     cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
     cache_budget_mb: Annotated[float, described(EngineConfig, "cache_budget_mb")] = _DEFAULTS.cache_budget_mb
-    contenders: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES",
-            help="Dense engines to compare with, separated by commas: dense_eager, dense_channels_last, torch_compile, "
-            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8, ncnn; with device "
-            "cuda torch_cuda, torch_cuda_tf32, torch_cuda_f16, torch_compile_cuda, torch_compile_cuda_f16, "
-            "onnxruntime_cuda, tensorrt_cuda_f16; all that are installed by default.",
-        ),
-    ] = "all"
 
 
 @with_options(EngineOptions)
@@ -110,9 +100,9 @@ def engine(options: EngineOptions) -> None:
     measured = options.measured
     config = EngineConfig.checked(
         mode=mode,
-        device=options.device,
+        device=options.placed.device,
         threads=measured.threads,
-        precision=options.precision,
+        precision=options.placed.precision,
         cache=options.cache,
         cache_budget_mb=0.0 if mode is Mode.DENSE else options.cache_budget_mb,
         max_error=options.max_error,
@@ -134,7 +124,7 @@ def engine(options: EngineOptions) -> None:
         matching=None if change else _matching(options, mode),
         frames=options.frames,
         calibration_frames=options.calibration_frames,
-        contenders=_contenders(options.contenders, options.device),
+        contenders=options.placed.wanted(),
     )
     measured.write(report, f"changed {options.changed}" if options.changed else None)
     _print(report)
@@ -149,21 +139,6 @@ def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
         k_skip=options.matching.k_skip,
         expiry=options.matching.expiry,
     )
-
-
-def _contenders(names: str, device: str) -> tuple[Any, ...] | None:
-    from cacheinf_ros.bench import ALL_CONTENDERS, Contender, contenders_on
-
-    if names == "all":
-        return None
-    known = {each.value: each for each in ALL_CONTENDERS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if unknown := [name for name in wanted if name not in known]:
-        raise ConfigError(f"contenders {names!r}: no {', '.join(unknown)}; known: {', '.join(known)}")
-    here = {each.value for each in (*Contender, *contenders_on(device))}
-    if elsewhere := [name for name in wanted if name not in here]:
-        raise ConfigError(f"contenders {', '.join(elsewhere)} need --device cuda, not {device}")
-    return tuple(known[name] for name in wanted)
 
 
 def _print_cameras(report: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
+from cacheinf_ros.cli.bench.placed_options import PlacedOptions
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.cli.output_files import checked_file, checked_folder, writing
 from cacheinf_ros.config import Value
@@ -60,6 +61,7 @@ class StreamOptions:
             "without it a box of any class counts."
         ),
     ] = ""
+    placed: PlacedOptions
     nodes: Annotated[
         bool, typer.Option("--nodes/--no-nodes", help="Play the source through the real nodes as well.")
     ] = True
@@ -82,7 +84,7 @@ def stream(options: StreamOptions) -> None:
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench import BOUNDED, OwnSettings, StreamPlan, recorded, run_stream_benchmark
+    from cacheinf_ros.bench import BOUNDED, OwnSettings, StreamPlan, engines_on, recorded, run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
     if options.html is not None:  # fails before anything is measured where a dependency of the page is missing
@@ -90,8 +92,10 @@ def stream(options: StreamOptions) -> None:
 
     source = open_source(options.measured.source)
     fps = options.rate or source.fps
-    config = EngineConfig(
+    config = EngineConfig.checked(
         mode=Mode.BOUNDED,
+        device=options.placed.device,
+        precision=options.placed.precision,
         threads=options.measured.threads,
         max_loss=options.max_loss,
         dense_precision=options.dense_precision,
@@ -102,6 +106,7 @@ def stream(options: StreamOptions) -> None:
         warm_up=options.warm_up,
         fps=fps,
         truth_class=options.truth_class,
+        contenders=options.placed.wanted() or engines_on(config.device),
     )
     nodes = _through_nodes(options, fps) if options.nodes else None
     run = run_stream_benchmark(options.measured.load(), recorded(source), plan, nodes=nodes)
@@ -121,6 +126,8 @@ def _settings(options: StreamOptions) -> dict[str, str]:
         "max_loss": f"{options.max_loss:g}",
         "dense_precision": options.dense_precision.value,
         "threads": str(measured.threads),
+        "device": options.placed.device,
+        "precision": options.placed.precision.value,
     }
 
 
@@ -135,6 +142,8 @@ def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
         "weights": str(measured.weights or ""),
         "input_size": measured.size or "",
         "threads": measured.threads,
+        "device": options.placed.device,
+        "precision": options.placed.precision.value,
         "max_loss": options.max_loss,
         "dense_precision": options.dense_precision.value,
     }
@@ -156,7 +165,8 @@ def _print(report: Mapping[str, Any]) -> None:
         for name, way in report["ways"].items()
     } | {f"nodes: {row['way']}": row for row in nodes}
     dense_ms = report["ways"]["dense"]["mean_ms"]
-    table = _table(f"{title}, {report['threads']} threads", "", "mean ms", "of dense", *_JUDGED)
+    where = f"{report['threads']} threads" if report["device"] == "cpu" else f"device {report['device']}"
+    table = _table(f"{title}, {where}", "", "mean ms", "of dense", *_JUDGED)
     for name, way in ways.items():
         took = (f"{way['mean_ms']:.1f}", f"{way['mean_ms'] / dense_ms:.2f}") if "mean_ms" in way else ("", "")
         table.add_row(name, *took, *_judged(way))

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
 _log = logging.getLogger(__name__)
+_PAUSING = threading.Lock()
+"""The lock that is held while Python collects no garbage, which is one setting for the whole process."""
 
 
 def captured(run: Callable[[], None], what: str) -> torch.cuda.CUDAGraph | None:
@@ -21,10 +26,27 @@ def captured(run: Callable[[], None], what: str) -> torch.cuda.CUDAGraph | None:
     graph = torch.cuda.CUDAGraph()
     try:
         # other threads may use the device meanwhile, for frames of another engine or to prepare a dense one
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             run()
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         _log.warning("%s cannot be one CUDA graph (%s): every kernel is launched by itself, slower", what, reason)
         return None
     return graph
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Have Python collect no garbage meanwhile; the setting before is restored.
+
+    Garbage may hold another graph or pinned memory, which CUDA refuses to release in a thread that is capturing: the
+    destructor then ends the process, as it did on an H200.
+    """
+    with _PAUSING:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_enabled:
+                gc.enable()

@@ -15,6 +15,7 @@ from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.frame_kernels import EVERYTHING, TOUCH_ALL, TOUCH_MARGIN, write_frame
 from cacheinf_ros.engine.gpu.frame_taps import FrameTaps
+from cacheinf_ros.engine.gpu.launching import launch
 from cacheinf_ros.engine.gpu.set_launches import Action
 from cacheinf_ros.engine.preprocess import MARGIN, Preprocessor
 from cacheinf_ros.memory import aligned
@@ -120,7 +121,8 @@ class FrameOnDevice:
             if there is not staged:
                 there.copy_(staged, non_blocking=True)
             self.count.zero_()
-            write_frame[(-(-pixels // _PIXELS),)](
+            launch(
+                write_frame, (-(-pixels // _PIXELS),),
                 frame, blocks, flags.view(torch.int32), *positions, *mixes, taps.scale,
                 self._table, self._limits, self.composed, self.seen,
                 self._target.pixels, self._target.pixels.stride(0), self.changed, self.count,

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from cacheinf_ros.engine.gpu.launching import launch
+
 SMALLEST_SIDE = 16
 """The smallest side of a matrix product on Tensor Cores."""
 _FEW, _MANY = 256, 1024  # pixels of one program, in kernels that go over whole masks
@@ -117,16 +119,13 @@ class PixelLaunch:
             most: the length that the list can have at most.
             compact: whether results are written in the order of the list instead of at their pixels.
         """
+        arguments = (*self.arguments, out, out.stride(0), listed, count)
         if self.pixels == 0:
-            self.kernel[self.blocks](
-                *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact
-            )
+            launch(self.kernel, self.blocks, *arguments, **self.constants, COMPACT=compact)
             return
         blocks = -(-most // self.pixels)
         grid = (blocks if self.most_programs is None else min(blocks, self.most_programs), *self.blocks)
-        self.kernel[grid](
-            *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact, PIXELS=self.pixels
-        )
+        launch(self.kernel, grid, *arguments, **self.constants, COMPACT=compact, PIXELS=self.pixels)
 
     def function(self) -> Callable[[torch.Tensor], torch.Tensor]:
         """Return the launch as a :data:`PixelFunction`, for executors whose lists are on the host."""

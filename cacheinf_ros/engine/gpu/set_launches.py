@@ -11,6 +11,7 @@ from cacheinf_ros.engine.delta_threshold import Criterion
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.gpu import set_kernels
 from cacheinf_ros.engine.gpu.device_set import DeviceSet
+from cacheinf_ros.engine.gpu.launching import launch
 from cacheinf_ros.engine.gpu.limits import Limits
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, masked_pixels
 from cacheinf_ros.engine.gpu.triton_kernels import below_one_another
@@ -47,7 +48,8 @@ class SetLaunches:
         grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
-            set_kernels.propagate[grid](
+            launch(
+                set_kernels.propagate, grid,
                 source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
                 IN_PIXELS=source.of_one, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.of_one,
                 TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, CAMERAS=target.cameras, LIST=listed,
@@ -63,7 +65,8 @@ class SetLaunches:
         grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
-            set_kernels.combine_sets[grid](
+            launch(
+                set_kernels.combine_sets, grid,
                 first.mask, second.mask, target.mask, target.listed, target.count, OUT_PIXELS=target.of_one,
                 DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=pixels,
             )  # fmt: skip
@@ -76,7 +79,8 @@ class SetLaunches:
         grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
-            set_kernels.fill_if_any[grid](
+            launch(
+                set_kernels.fill_if_any, grid,
                 self._counts, which, self._flags, target.mask, target.listed, target.count,
                 SETS=len(which), FLAGS=flags, OUT_PIXELS=target.of_one, CAMERAS=target.cameras, LIST=listed,
                 PIXELS=pixels,
@@ -110,10 +114,12 @@ class SetLaunches:
             compared = (computed, computed.stride(0), out, out.stride(0), limits.weights)
             if is_pooled:
                 squares.zero_()
-                set_kernels.squared_changes[grid](
-                    *compared, active.listed, active.count, squares, OF_ONE=of_one, CHANNELS=channels, **tiles
-                )
-            set_kernels.commit[grid](
+                launch(
+                    set_kernels.squared_changes, grid,
+                    *compared, active.listed, active.count, squares, OF_ONE=of_one, CHANNELS=channels, **tiles,
+                )  # fmt: skip
+            launch(
+                set_kernels.commit, grid,
                 *compared, limits.thresholds, self._flags, squares, active.listed, active.count,
                 changed.mask, changed.listed, changed.count,
                 HEIGHT=of_one // width, WIDTH=width, CHANNELS=channels, CRITERION=limits.criterion.value,

@@ -25,6 +25,7 @@ from cacheinf_ros.engine.execution.reference_executor import prepared_poison, re
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
+from cacheinf_ros.engine.gpu.launching import compile_together, noted_launches
 from cacheinf_ros.engine.gpu.limits import Limits
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.set_launches import REFRESH, TAKES_PART, Action, SetLaunches
@@ -35,7 +36,7 @@ from cacheinf_ros.engine.tf32 import tf32
 from cacheinf_ros.graph.ir import resolve
 
 _EAGER_FRAMES = 3
-"""The frames before one is captured; kernels are compiled in the first, and steps are timed one by one in all."""
+"""The frames before one is captured; kernels are loaded in the first, and steps are timed one by one in all."""
 _Computing = Callable[..., None]
 
 
@@ -83,7 +84,7 @@ class TritonExecutor:
         self._actions = [self._prepared(i, step) for i, step in enumerate(steps)]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._eager_frames = 0
-        self._captures = device.type == "cuda"
+        self._captures = self._must_compile = device.type == "cuda"
         self.microseconds = np.zeros(len(steps), np.float32)
         if cameras == 1:
             self.seat(0, executable)
@@ -146,16 +147,31 @@ class TritonExecutor:
         self._sets.upload(step.active, camera)
         self._list(step.active)()
         with tf32(self._device, allowed=False):
-            self._actions[index]()  # the first launch may compile the kernel
+            self._compile()
+            self._actions[index]()  # not counted: kernels are loaded by their first launch
             return self._timed(self._actions[index])
 
     def _capture_or_run(self) -> None:
         """Launch the kernels one by one in the first frames, then capture a frame where that is possible."""
+        self._compile()
         if self._captures and self._eager_frames >= _EAGER_FRAMES:
             self._capture()
         if self._graph is None:
             self._run()
             self._eager_frames += 1
+
+    def _compile(self) -> None:
+        """Compile all kernels together the first time, in several threads; elsewhere than on a GPU do nothing."""
+        if not self._must_compile:
+            return
+        self._must_compile = False
+        with noted_launches() as launches:
+            for action in self._entering:
+                action()
+            for step, action in zip(self._executable.steps, self._actions, strict=True):
+                if not isinstance(step, (Call, Poison)):  # these would do more than launch
+                    action()
+        compile_together(launches, self._device)
 
     def _run(self) -> None:
         if self._device.type != "cuda":
