@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
@@ -66,6 +67,8 @@ def offload(options: OffloadOptions) -> None:
         report = run_offload_benchmark(setting, _links(options.bandwidth), show)
     write_report(options.json_file, report)
     _print(report)
+    if _told_failures(report):
+        raise typer.Exit(1)
 
 
 def _setting(options: OffloadOptions) -> Setting:
@@ -96,6 +99,20 @@ def _links(text: str) -> dict[str, Trace]:
     from cacheinf_ros.nodes.limited import find_trace
 
     return {name.strip(): find_trace(name.strip()) for name in text.split(",")}
+
+
+def _told_failures(report: dict[str, Any]) -> bool:
+    """Print which policies left frames without an answer or failed, and return whether any did."""
+    console, told = Console(), False
+    for link, found in report["bandwidth"].items():
+        for policy, figures in found["systems"].items():
+            errors, unanswered = figures["errors"], figures["unanswered"]
+            if not errors and not unanswered:
+                continue
+            told, first = True, f": {figures['first_error']}" if errors else ""
+            text = f"{policy} at {link}: {errors} frames failed and {unanswered} got no answer{first}"
+            console.print(f"[red]{escape(text)}[/]")
+    return told
 
 
 def _print(report: dict[str, Any]) -> None:

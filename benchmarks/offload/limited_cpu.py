@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -11,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import CacheinfError, ConfigError
 
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 5000  # short, so that a frame is slowed down and not stopped
+_LEAST_QUOTA_US = 1000  # of the kernel
 _CYCLE_S = 0.02
 
 
@@ -34,13 +36,14 @@ class LimitedCpu:
         self._folder = (_ROOT if self._is_second else _ROOT / "cpu") / f"cacheinf{os.getpid()}"
 
     def __enter__(self) -> Self:
-        quota = max(1000, round(self._cores * _PERIOD_US))
+        period = max(_PERIOD_US, math.ceil(_LEAST_QUOTA_US / self._cores))
+        quota = round(self._cores * period)
         try:
             self._folder.mkdir()
             if self._is_second:
-                (self._folder / "cpu.max").write_text(f"{quota} {_PERIOD_US}")
+                (self._folder / "cpu.max").write_text(f"{quota} {period}")
             else:
-                (self._folder / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+                (self._folder / "cpu.cfs_period_us").write_text(str(period))
                 (self._folder / "cpu.cfs_quota_us").write_text(str(quota))
         except OSError as error:
             self.__exit__()
@@ -63,7 +66,13 @@ class DutyCycle:
     """
 
     def __init__(self, cores: float) -> None:
-        """Prepare a limit of ``cores`` processors' worth of time."""
+        """Prepare a limit of ``cores`` processors' worth of time.
+
+        Raises:
+            ConfigError: they are more than one, and no whole number.
+        """
+        if cores > 1 and cores != int(cores):
+            raise ConfigError(f"{cores:g} processors: without root a number above 1 must be whole")
         self.kind = "duty cycle" if cores < 1 else "affinity"
         self._cores = cores
         self._pids: list[int] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -31,6 +31,8 @@ from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.domains import reserved_domain
+from cacheinf_ros.harness.playback import FIRST_STAMP_NS
+from cacheinf_ros.nodes.recorder import Recorded
 from cacheinf_ros.offload.protocol.limited_link import Trace
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.sources import open_source
@@ -48,16 +50,16 @@ class Truth:
         weights = Path(setting.weights) if setting.weights else None
         model = load_model(setting.model, weights=weights, input_size=parse_size(setting.size))
         engine = Engine(model, EngineConfig(mode=Mode.DENSE))
-        images = [frame.image for frame in islice(open_source(setting.source), setting.frames + WARM)]
-        self._outputs = [_outputs(engine, image) for image in images]
-        self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
+        frames = list(islice(open_source(setting.source), setting.frames + WARM))
+        self._outputs = {FIRST_STAMP_NS + frame.stamp_ns: _outputs(engine, frame.image) for frame in frames}
+        self._scale = ErrorScale(_outputs(engine, image) for image in varied_images([each.image for each in frames]))
 
-    def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
-        """Return the mean and largest error of results for these frames, in their order.
+    def error(self, results: Iterable[Recorded]) -> dict[str, float] | None:
+        """Return the mean and largest error of the results for these frames, without those that failed.
 
-        None where outputs were too large to be sent.
+        None where there are none, or outputs were too large to be sent.
         """
-        pairs = list(zip(results, self._outputs, strict=False))
+        pairs = [(list(each.outputs.values()), self._outputs[each.stamp_ns]) for each in results if not each.error]
         if not pairs or any(len(ours) != len(exact) for ours, exact in pairs):
             return None
         errors = [self._scale.error(ours, exact) for ours, exact in pairs]
@@ -142,6 +144,6 @@ def _take_turns(
             with testbed.link(trace):
                 metered = MeteredPlay(meter)
                 played, counts = pair.play(setting.source, setting.frames + WARM, metered.look)
-            error = truth.error([list(result.outputs.values()) for result in played.results])
+            error = truth.error(played.results)
             tallies[system].add(played, counts, error, metered.joules_per_frame(played.results, WARM))
     return tallies

@@ -10,6 +10,7 @@ import numpy as np
 
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.energy import EnergyKind, PowerModel
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.harness.playback import Played
 
 
@@ -24,7 +25,8 @@ class Tally:
         self._where: Counter[str] = Counter()
         self._latency: list[float] = []  # milliseconds of the frames that count
         self._reuse: list[tuple[float, float]] = []  # reuse ratio and milliseconds of each frame that counts
-        self._errors = 0
+        self._errors = self._unanswered = 0
+        self._first_error = ""
         self._output_errors: list[dict[str, float] | None] = []
         self._joules: list[float | None] = []  # joules per frame, by play
 
@@ -39,27 +41,36 @@ class Tally:
             joules: a frame's joules by a meter; None: there is no meter.
         """
         counted = played.results[self._warm :] or played.results
+        answered = [result for result in counted if not result.error]
         self._plays.append([result.compute_ms for result in played.results])
-        self._latency += [result.compute_ms for result in counted]
-        self._reuse += [(result.reuse_ratio, result.compute_ms) for result in counted]
+        self._latency += [result.compute_ms for result in answered]
+        self._reuse += [(result.reuse_ratio, result.compute_ms) for result in answered]
         self._counts += counts
-        self._where.update(result.where for result in counted)
-        self._errors += sum(bool(result.error) for result in counted)
+        self._where.update(result.where for result in answered)
+        self._errors += len(counted) - len(answered)
+        self._unanswered += played.unanswered
+        self._first_error = self._first_error or next((result.error for result in counted if result.error), "")
         self._output_errors.append(output_error)
         self._joules.append(joules)
 
     def figures(self, *, over_time: bool) -> dict[str, Any]:
         """Compute the figures for the report; with ``over_time``, also the times of each frame of the first play.
 
-        ``transmit_share`` is the share of the time in which the robot sent, over all frames, including those that do
-        not count.
+        ``transmit_share`` is the share of the time in which the robot sent. Like joules by the model and everything
+        that the node counts, it is over all frames, including those that do not count. Frames that failed have no
+        latency.
+
+        Raises:
+            CacheinfError: all frames that count failed.
         """
         transmit_ms, receive_ms = self._per_frame("transmit_us") / 1e3, self._per_frame("receive_us") / 1e3
         joules, kind = self._energy(transmit_ms, receive_ms)
+        if not self._latency:
+            raise CacheinfError(f"no frame could be answered: {self._first_error}")
         found = {
             "latency_ms": summary(self._latency) | {"std": round(float(np.std(self._latency)), 3)},
             "transmit_ms": transmit_ms,
-            "transmit_share": transmit_ms / float(np.mean([ms for play in self._plays for ms in play])),
+            "transmit_share": transmit_ms / self._frame_ms,
             "receive_ms": receive_ms,
             "mb_per_frame": self._per_frame("bytes_sent") / 1e6,
             "mb_received_per_frame": self._per_frame("bytes_received") / 1e6,
@@ -69,6 +80,8 @@ class Tally:
             "energy_kind": kind.value,
             "reuse_ms": self._reuse,
             "errors": self._errors,
+            "first_error": self._first_error,
+            "unanswered": self._unanswered,
             "output_error": self._output_error(),
         }
         return found | ({"frames_ms": self._plays[0]} if over_time else {})
@@ -78,8 +91,13 @@ class Tally:
         measured = [joules for joules in self._joules if joules is not None]
         if measured and len(measured) == len(self._joules):
             return float(np.mean(measured)), EnergyKind.MEASURED
-        frame_ms, compute_ms = float(np.mean(self._latency)), self._per_frame("robot_us") / 1e3
-        return PowerModel().joules(frame_ms, compute_ms, transmit_ms, receive_ms), EnergyKind.MODELLED
+        compute_ms = self._per_frame("robot_us") / 1e3
+        return PowerModel().joules(self._frame_ms, compute_ms, transmit_ms, receive_ms), EnergyKind.MODELLED
+
+    @property
+    def _frame_ms(self) -> float:
+        """The mean time of all frames, including those that do not count."""
+        return float(np.mean([ms for play in self._plays for ms in play]))
 
     def _per_frame(self, name: str) -> float:
         return self._counts[name] / max(1, sum(map(len, self._plays)))

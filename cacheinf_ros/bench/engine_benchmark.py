@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.bench.contenders import AnyContender, Contender, build_contenders, contenders_on
+from cacheinf_ros.bench.contenders import AnyContender, Contender, build_contenders, contenders_on, is_gpu
 from cacheinf_ros.bench.measures import mean_and_max
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.policies import skipping
@@ -20,7 +21,7 @@ from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
-from cacheinf_ros.engine.dense_backends import Dense
+from cacheinf_ros.engine.dense_backends import Dense, run_by_torch
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
@@ -63,8 +64,7 @@ def run_engine_benchmark(
     images = [shot.image for shot in taken]
     wanted = contenders_on(config.device) if contenders is None else contenders
     dense, missing = build_contenders(model, wanted, config.threads, images, config.device)
-    # the module itself, as the captured graph may be wrong
-    exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1).runs[Contender.EAGER]
+    exact = dense.get(Contender.EAGER) or _eager(model, config.device)
     scale = ErrorScale(_varied_outputs(model, exact, images))
     race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
     for index, shot in enumerate(taken):
@@ -82,6 +82,11 @@ def run_engine_benchmark(
         "not_measured": missing,
         **_quality(race),
     }
+
+
+def _eager(model: Model, device: str) -> Dense:
+    """Return the module itself, in float32 on the engine's device: the graph that was made of it may be wrong."""
+    return run_by_torch(copy.deepcopy(model.module).to(device) if is_gpu(device) else model.module, device=device)
 
 
 def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tuple[list[Image], list[CacheMap | None]]:

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.disk_cache import KeptFile
-from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes, Values
 from cacheinf_ros.graph import Model, graph_hash
 
-_FORMAT = 3
+_FORMAT = 4
+_VARIATIONS = "variations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,15 +74,17 @@ class KeptAnswers:
 
 
 def _kind(decision: Any) -> str:
-    return "boxes" if isinstance(decision, SoftBoxes) else "array" if isinstance(decision, np.ndarray) else "arrays"
+    return "boxes" if isinstance(decision, SoftBoxes) else "values" if isinstance(decision, Values) else "array"
 
 
 def _parts(decision: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a decision by name; those of lists are called by their numbers."""
+    """Return the arrays of a decision by name; outputs are called by their numbers."""
     if isinstance(decision, SoftBoxes):
         named = ((each.name, getattr(decision, each.name)) for each in fields(SoftBoxes))
         return {name: value for name, value in named if value is not None}
-    return {str(i): part for i, part in enumerate([decision] if isinstance(decision, np.ndarray) else decision)}
+    if isinstance(decision, Values):
+        return {_VARIATIONS: np.array(decision.variations), **{str(i): v for i, v in enumerate(decision.outputs)}}
+    return {"0": decision}
 
 
 def _parse(content: memoryview) -> dict[str, KeptAnswer]:
@@ -90,10 +93,13 @@ def _parse(content: memoryview) -> dict[str, KeptAnswer]:
         found = {}
         for number, (name, each) in enumerate(described.items()):
             parts = {part: stored[f"{number}_{part}"] for part in each["parts"]}
-            decision: Any = list(parts.values())
+            decision: Any
             if each["kind"] == "boxes":
                 decision = SoftBoxes(**parts)
-            elif each["kind"] == "array":
+            elif each["kind"] == "values":
+                variations = tuple(map(float, parts.pop(_VARIATIONS)))
+                decision = Values(outputs=tuple(parts.values()), variations=variations)
+            else:
                 (decision,) = parts.values()
             found[name] = KeptAnswer(decision=decision, took_ms=float(each["took_ms"]))
         return found

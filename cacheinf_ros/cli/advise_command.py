@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import write_report
-from cacheinf_ros.cli.options import Size, Threads, Weights, described, with_options
+from cacheinf_ros.cli.options import Size, Threads, Weights, described, source_label, with_options
 from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.energy import PowerModel
@@ -175,7 +175,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     from cacheinf_ros.bench.page import pareto_figure, write_page
     from cacheinf_ros.sources import value_range_of
 
-    source, file = Path(options.recording).name, options.out / "params.yaml"
+    source, file = source_label(options.recording), options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
     if advice.chosen.choice.beside:
         launch = f"{advice.chosen.choice.beside} &\n{launch}"

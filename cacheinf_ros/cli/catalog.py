@@ -70,7 +70,7 @@ class BuildOptions:
         ),
     ] = "scenes"
     scenes: Annotated[
-        int, typer.Option(min=60, max=100_000, help="For --specialise: built-in scenes, four pictures of each.")
+        int, typer.Option(min=120, max=100_000, help="For --specialise: built-in scenes, four pictures of each.")
     ] = 300
     techniques: Annotated[
         str,

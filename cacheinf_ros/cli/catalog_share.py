@@ -51,7 +51,7 @@ def share(
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
     from cacheinf_ros.catalog import trunk_model
-    from cacheinf_ros.catalog.heads import read_heads, train_heads, write_heads
+    from cacheinf_ros.catalog.heads import check_name, read_heads, train_heads, write_heads
     from cacheinf_ros.catalog.labelled_pictures import (
         PICTURES_PER_SCENE,
         SCENE_ATTRIBUTES,
@@ -66,6 +66,7 @@ def share(
     for name in wanted:
         if name not in known:
             raise ConfigError(f"attribute {name!r}: {data} has {', '.join(known)}")
+        check_name(name)
     whole = load_model(model, weights=weights, input_size=parse_size(size))
     trunk = trunk_model(whole, cut_at)
     if data == _SCENES:

@@ -23,6 +23,7 @@ from cacheinf_ros.sources import Scene, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.harness.playback import Played
+    from cacheinf_ros.nodes.recorder import Recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ def demo(
     """Play a fixed and a handheld scene through the real nodes, with the cache and without, and compare.
 
     Matcher, inference and replay run as separate processes over DDS. Every frame is found again in the results; the
-    scenes know what is truly in them, so the accuracy is real. Exit code 1 where an accepted frame got no result.
+    scenes know what is truly in them, so the accuracy is real. Exit code 1 where an accepted frame got no result, or
+    an error.
     """
     plans = [_Plan(source="scene:fixed", mode=Mode.EXACT), _Plan(source="scene:handheld", mode=Mode.DEEPCACHE)]
     if source is not None:
@@ -68,6 +70,10 @@ def demo(
         console.print(
             f"[red]{lost} accepted frames got no result[/]; the nodes' logs are in {escape(str(out / 'logs'))}"
         )
+    errors = [text for trial in trials for text in trial.errors]
+    if errors:
+        console.print(f"[red]{len(errors)} results are errors[/]. The first: {escape(errors[0])}")
+    if lost or errors:
         raise typer.Exit(1)
 
 
@@ -109,6 +115,8 @@ def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: i
                     progress.update(task, total=played.published)
                     if not played.results:
                         raise ProcessError(f"the nodes answered none of {played.published} frames: see {out / 'logs'}")
+                    if not _right(played):
+                        raise ProcessError(f"every frame failed; the first: {played.results[0].error}")
                     runs.append(played)
                 trials.append(_trial(plan, *runs))
     return trials
@@ -130,7 +138,8 @@ def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
         results=len(cached.results) + len(dense.results),
         dropped=cached.dropped + dense.dropped,
         unanswered=cached.unanswered + dense.unanswered,
-        reuse_ratio=float(np.mean([result.reuse_ratio for result in cached.results])),
+        errors=tuple(result.error for run in (cached, dense) for result in run.results if result.error),
+        reuse_ratio=float(np.mean([result.reuse_ratio for result in _right(cached)])),
         cached_ms=latency(cached, matching=True),
         dense_ms=latency(dense, matching=False),
         cached_f1=_f1(plan.source, cached),
@@ -140,15 +149,22 @@ def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
     )
 
 
+def _right(played: Played) -> list[Recorded]:
+    """Return the results that are no errors."""
+    return [result for result in played.results if not result.error]
+
+
 def latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
     """Return what the inference node took for each frame, in ms, and with ``matching`` also what the matcher took.
+
+    Frames that failed are left out.
 
     Frames whose maps were not heard count with the matcher's mean: without its map a frame is computed completely.
     """
     known = [link.matching_ms for link in played.links.values()] if matching else []
     usual_ms = float(np.mean(known)) if known else 0.0
     took = []
-    for result in played.results:
+    for result in _right(played):
         link = played.links.get(result.stamp_ns)
         took.append(result.compute_ms + (link.matching_ms if matching and link is not None else usual_ms))
     return np.array(took)
@@ -165,17 +181,18 @@ def _f1(source: str, played: Played) -> float | None:
     scene = open_source(source)
     if not isinstance(scene, Scene):
         return None
-    truths = [Detections.of_truth(scene.truth(_index(result.stamp_ns, scene.fps))) for result in played.results]
-    found = [Detections.of_boxes(result.boxes) for result in played.results]
+    truths = [Detections.of_truth(scene.truth(_index(result.stamp_ns, scene.fps))) for result in _right(played)]
+    found = [Detections.of_boxes(result.boxes) for result in _right(played)]
     return score_sequence(zip(found, truths, strict=True)).f1
 
 
 def _pictures(source: str, played: Played) -> tuple[Image, Image]:
     """Return a frame from the middle of the run with its detections, and with what was reused of it."""
-    chosen = played.results[len(played.results) // 2]
-    opened = open_source(source)
-    wanted = _index(chosen.stamp_ns, opened.fps)
-    image = next(frame.image for frame in opened if frame.index == wanted)
+    from cacheinf_ros.harness.playback import FIRST_STAMP_NS
+
+    results = _right(played)
+    chosen = results[len(results) // 2]
+    image = next(frame.image for frame in open_source(source) if FIRST_STAMP_NS + frame.stamp_ns == chosen.stamp_ns)
     boxes = [(box.x, box.y, box.width, box.height, f"{box.name} {box.score:.2f}") for box in chosen.boxes]
     link = played.links.get(chosen.stamp_ns)
     return draw_boxes(image, boxes), image if link is None else draw_overlay(image, link.cache_map)

@@ -27,6 +27,7 @@ class Trial:
         name: the source's name.
         mode: the mode of the cached run.
         published, results, dropped: images and results of both runs together.
+        errors: the texts of results that are errors, of both runs; the other figures leave these frames out.
         reuse_ratio: the mean over the cached run.
         cached_ms, dense_ms: time for matching and computing each frame, by the nodes' own clocks, ms.
         cached_f1, dense_f1: F1 score of the detections against the truth; None where it is unknown.
@@ -40,6 +41,7 @@ class Trial:
     results: int
     dropped: int
     unanswered: int
+    errors: tuple[str, ...]
     reuse_ratio: float
     cached_ms: NDArray[np.float64]
     dense_ms: NDArray[np.float64]

@@ -121,7 +121,7 @@ class SimulateOptions:
     machines: Annotated[int, typer.Option(min=0, help="How many; 0: as --robots-per-machine says.")] = 0
     measured: Annotated[Path | None, typer.Option(help="What `cacheinf bench fleet --measured` has written.")] = None
     frame_ms: Annotated[float, typer.Option(min=0.01, help="Of a frame on a core, without --measured.")] = 20.0
-    cores: Annotated[float, typer.Option(min=1, help="Of a machine.")] = 2.0
+    cores: Annotated[int, typer.Option(min=1, help="Of a machine.")] = 2
     rate: Annotated[float, typer.Option(min=0.01, help="Images per second of each robot.")] = 2.0
     deadline_ms: Annotated[float, typer.Option(min=1, help="After which a robot computes a frame alone.")] = 200.0
     seconds: Annotated[float, typer.Option(min=1, help="Of simulated time, after a warm start.")] = 120.0
@@ -139,8 +139,7 @@ class SimulateOptions:
 def simulate_command(options: SimulateOptions) -> None:
     """Simulate fleets of any size with the placement of real ones."""
     reports = []
-    for count in options.robots.split(","):
-        robots = int(count)
+    for robots in _counts(options.robots):
         machines = options.machines or max(1, round(robots / options.robots_per_machine))
         found = simulate(
             SimulatedFleet(
@@ -156,18 +155,35 @@ def simulate_command(options: SimulateOptions) -> None:
     if options.json_file is not None:
         rows = [
             {
-                "robots": each.robots, "machines": each.machines, "shared": each.shared_share, "p95_ms": each.p95_ms,
+                "robots": each.robots, "machines": each.machines, "shared": each.shared_share,
+                "p95_ms": each.p95_ms if each.shared else None,
                 "refused": len(each.refused), "failures": each.failures, "moves": each.moves, "busy": each.busy,
                 "late": each.late, "alone": each.alone, "most_lost": max(each.lost_by_failure, default=0),
-                "machines_per_robot": each.machines_per_robot,
+                "machines_per_robot": each.machines_per_robot if each.shared else None,
             }
             for each in reports
         ]  # fmt: skip
         write_report(options.json_file, rows)
 
 
+def _counts(text: str) -> list[int]:
+    """Read how many robots there are in each simulated fleet."""
+    try:
+        counts = [int(each) for each in text.split(",")]
+    except ValueError:
+        counts = []
+    if min(counts, default=0) < 1:
+        raise ConfigError(f"--robots {text!r}: give numbers from 1 on, separated by commas")
+    return counts
+
+
 def _measured(options: SimulateOptions) -> Measured:
     if options.measured is not None:
-        return Measured(**json.loads(options.measured.read_text(encoding="utf-8")))
+        try:
+            return Measured(**json.loads(options.measured.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f"--measured {options.measured} cannot be read: {error}; `cacheinf bench fleet --measured` writes it"
+            ) from None
     drawn = np.random.default_rng(options.seed).lognormal(np.log(options.frame_ms), 0.25, 500)
     return Measured(frame_ms=drawn.tolist(), dense_ms=2 * options.frame_ms, overhead_ms=(1.0, 2.0, 3.0))

@@ -85,12 +85,11 @@ def draw_simulations(reports: Sequence[SimulationReport], out: Path) -> None:
     latency, cost = figure.subplots(1, 2)
     robots = [each.robots for each in reports]
     for quantile in (50, 95, 99):
-        latency.plot(
-            robots, [np.percentile(each.latencies_ms, quantile) for each in reports], "o-", label=f"p{quantile}"
-        )
+        values = [np.percentile(each.latencies_ms, quantile) if each.latencies_ms else np.nan for each in reports]
+        latency.plot(robots, values, "o-", label=f"p{quantile}")
     latency.set(xscale="log", xlabel="robots", ylabel="shared frames, ms", ylim=(0, None))
     latency.legend()
-    cost.plot(robots, [each.machines_per_robot for each in reports], "o-")
+    cost.plot(robots, [each.machines_per_robot if each.shared else np.nan for each in reports], "o-")
     cost.set(xscale="log", xlabel="robots", ylabel="machines per robot served", ylim=(0, None))
     with writing(out):
         figure.savefig(out, dpi=110)

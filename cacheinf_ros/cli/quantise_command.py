@@ -15,6 +15,7 @@ from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile, Size, SourceReference, Threads, Weights
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import ConfigError
 
 if TYPE_CHECKING:
     from cacheinf_ros.engine.quantisation import Quantised
@@ -41,23 +42,26 @@ def quantise(
 
     Example: cacheinf quantise FastestDet.onnx --source clip.mp4
     """
-    from cacheinf_ros.engine.quantisation import keep_scales
+    from cacheinf_ros.engine.quantisation import keep_scales, own_scales
     from cacheinf_ros.engine.quantisation import quantise as find_scales
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
+    if own_scales(loaded) is not None:
+        raise ConfigError(f"{loaded.name} was quantised already, and keeps its own scales: set precision to int8")
     recording = open_source(source)
-    step = max(1, recording.length // frames) if recording.length else _STEP
+    step = -(-recording.length // frames) if recording.length else _STEP
     images = [frame.image for frame in islice(recording, 0, frames * step, step)]
     console = Console()
     with console.status("") as status:
         found = find_scales(loaded, images, threads, status.update)
     kept = keep_scales(loaded, found.scales)
     _print(console, loaded, found)
-    if kept is not None:
-        console.print(f"kept in {kept}: set precision to int8", soft_wrap=True, highlight=False, markup=False)
     write_report(json_file, _report(loaded, found, len(images)))
+    if kept is None:
+        raise ConfigError("the scales could not be kept, the log says why: make room, or set XDG_CACHE_HOME")
+    console.print(f"kept in {kept}: set precision to int8", soft_wrap=True, highlight=False, markup=False)
 
 
 def _print(console: Console, model: Model, found: Quantised) -> None:

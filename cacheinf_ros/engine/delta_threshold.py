@@ -68,11 +68,12 @@ class DeltaThreshold:
             weights = np.array(POOLING, np.float32) / sum(POOLING)
             pooled = cv2.sepFilter2D(squares, cv2.CV_32F, weights, weights, borderType=cv2.BORDER_CONSTANT)
             change = np.sqrt(pooled.reshape(-1)[rows])
-        return np.asarray(change > self.threshold)
+        return np.asarray(~(change <= self.threshold))  # NaN passes: nothing else would take it out of a map
 
     def change(self, computed: NDArray[np.float32], old: NDArray[np.float32]) -> NDArray[np.float32]:
         """Compute the change of pixels [n, channels], each without its neighbours; float32 [n]."""
-        weighted = np.abs(computed - old)
+        differs = computed != old  # equal infinities do not
+        weighted = np.abs(np.subtract(computed, old, out=np.zeros_like(computed), where=differs))
         if self.weight is not None:
             weighted = weighted * self.weight
         if self.criterion is Criterion.MAXIMUM:

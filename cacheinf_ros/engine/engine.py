@@ -118,7 +118,12 @@ class Engine:
         return self._input.composed.copy()
 
     def configure(self, config: EngineConfig) -> None:
-        """Apply the parameters that may change between frames: all those that are live."""
+        """Apply the parameters that may change between frames: all those that are live.
+
+        In another mode the next frame is computed completely, as the cache holds what the mode before left in it.
+        """
+        if config.mode is not self._config.mode:
+            self.reset()
         self._config = config
         self.bounded.configure(config)
 

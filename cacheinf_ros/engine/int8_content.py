@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.engine import quantise_onnx
 from cacheinf_ros.engine.onnx_content import onnx_content
-from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.preprocess import Preprocessor, values_digest
 from cacheinf_ros.engine.quantising_process import quantised_by
 from cacheinf_ros.graph import Model, graph_hash
 
@@ -84,4 +84,4 @@ def _folder() -> Path:
 def _prefix(model: Model) -> str:
     import onnxruntime
 
-    return f"{graph_hash(model.graph)}-int8-onnxruntime{onnxruntime.__version__}-"
+    return f"{graph_hash(model.graph)}-{values_digest(model.card)}-int8-onnxruntime{onnxruntime.__version__}-"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,12 @@ from cacheinf_ros.graph import ModelCard
 Size = tuple[int, int]
 MARGIN = 114
 """The grey level of pixels that show nothing of the frame."""
+
+
+def values_digest(card: ModelCard) -> str:
+    """Return a hash of the values that the card has images' pixels turned into, on which scales for int8 depend."""
+    preprocessor = Preprocessor(card)
+    return hashlib.sha256(preprocessor.table.tobytes() + bytes(preprocessor.order)).hexdigest()[:8]
 
 
 class Preprocessor:

@@ -48,7 +48,7 @@ def quantised_by(
             (folder / _ERRORS).open("wb") as errors,
             subprocess.Popen(
                 command_of(program, name), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
-                env=program_environment(), start_new_session=True,
+                env=program_environment(TMPDIR=name), start_new_session=True,
             ) as process,
         ):  # fmt: skip
             while process.poll() is None:

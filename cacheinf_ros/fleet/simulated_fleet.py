@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -97,5 +98,5 @@ class SimulationReport:
 
     @property
     def machines_per_robot(self) -> float:
-        """The cost: machines per robot, weighted with the share of its frames that is shared."""
-        return self.machines / max(1e-9, self.robots * self.shared_share)
+        """The cost: machines per robot, weighted with the share of its frames that is shared; infinite: none is."""
+        return self.machines / (self.robots * self.shared_share) if self.shared else math.inf

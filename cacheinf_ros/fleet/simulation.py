@@ -74,6 +74,8 @@ class _Simulation:
             for machine in self.machines.values():
                 self.env.process(self._fail(machine))
         self.env.run(until=self.fleet.warm_s + self.fleet.seconds)
+        for robot in self.robots:
+            robot.end_loss()
         self.report.busy = self.busy_s / (self.fleet.machines * self.fleet.cores * self.fleet.seconds)
         return self.report
 
@@ -214,12 +216,20 @@ class _Robot:
     def _done(self, took_s: float, service_s: float) -> None:
         self._is_dense = False
         self._meter.done(1e3 * service_s)
-        if self._lost is not None:
-            self._of.report.lost_by_failure.append(self._lost)
-            self._lost = None
+        self.end_loss()
         if self._of.counts:
             self._of.report.shared += 1
             self._of.report.latencies_ms.append(1e3 * took_s)
+
+    def _begin_loss(self) -> None:
+        self.end_loss()
+        self._lost = 0 if self._of.counts else None
+
+    def end_loss(self) -> None:
+        """Report how many frames the last loss of a machine has cost, if that is not done; it may go on."""
+        if self._lost is not None:
+            self._of.report.lost_by_failure.append(self._lost)
+            self._lost = None
 
     def _alone(self, *, is_late: bool) -> None:
         if self._lost is not None:
@@ -230,7 +240,7 @@ class _Robot:
 
     def _lose(self) -> None:
         """Handle the loss of the machine in the middle of a frame: ask for another place at once."""
-        self._lost = 0 if self._of.counts else None
+        self._begin_loss()
         self._alone(is_late=False)
         self.host, self.machine = "", None
         self._find_place()
@@ -240,7 +250,8 @@ class _Robot:
         noticed_s = now
         if self.machine is not None and not self.machine.is_alive:  # lost between two frames
             noticed_s = self.machine.failed_s
-            self.host, self.machine, self._lost = "", None, 0 if of.counts else None
+            self.host, self.machine = "", None
+            self._begin_loss()
         if self.host and self.host in of.ledger.state.hosts:
             return
         if self.host and self.host not in of.ledger.state.hosts:

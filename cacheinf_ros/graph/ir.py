@@ -146,7 +146,7 @@ class Conv(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8Conv(Conv):
-    """A convolution of levels. Its weights are rounded to whole numbers, -127 to 127, of a unit per output channel.
+    """A convolution of levels. Its weights are rounded to whole numbers, -128 to 127, of a unit per output channel.
 
     Attributes:
         weight_scale: float32 [out_channels]: the unit of each output channel's weights.

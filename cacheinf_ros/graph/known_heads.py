@@ -78,6 +78,14 @@ def yolox_head(graph: Graph) -> dict[str, Any] | None:
     return {"strides": _YOLO_STRIDES[0], "labels": labels}
 
 
+def yolo_classes(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
+    """Recognise a classifier by the notes of ultralytics, and by its only output, [1, classes]."""
+    shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
+    if notes.task != "classify" or shapes != [(1, len(notes.labels))]:
+        return None
+    return {"softmax": not gives_probabilities(graph), "labels": notes.labels}
+
+
 def nanodet_head(graph: Graph) -> dict[str, Any] | None:
     """Recognise NanoDet by three grids, each [1, n, 80] and [1, n, 32], or by Plus' four together, [1, n, 80 + 32]."""
     cells = _cells(graph, _NANODET_PLUS_STRIDES)
@@ -214,7 +222,7 @@ def _is_raw(graph: Graph) -> bool:
         operator = made_by.get(waiting.pop())
         if operator is None or isinstance(operator, (Pool, Resample)):
             return False
-        if isinstance(operator, Global) and operator.target.split(".")[1] not in _MOVES:
+        if isinstance(operator, Global) and _called(operator) not in _MOVES:
             return False
         if isinstance(operator, Elementwise) and operator.combine is not None:
             return False

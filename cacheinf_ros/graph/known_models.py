@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Detectors that come as files without a card, known by the names and shapes of their outputs.
+"""Networks, mostly detectors, that come as files without a card, known by the names and shapes of their outputs.
 
 A file says neither how its images are normalised nor what its outputs mean. Where both are beyond doubt, the user
 need not write a card.
@@ -24,6 +24,7 @@ from cacheinf_ros.graph.known_heads import (
     picodet_head,
     rtdetr_head,
     scrfd_head,
+    yolo_classes,
     yolo_head,
     yolox_head,
     yunet_head,
@@ -106,6 +107,7 @@ _KNOWN: dict[str, Callable[[ModelCard, Graph], dict[str, Any] | None]] = {
     "fastestdet": _fastestdet,
     "rfb": _rfb,
     "yolo": lambda card, graph: yolo_head(graph, export_notes(Path(card.factory))),
+    "yolo_classes": lambda card, graph: yolo_classes(graph, export_notes(Path(card.factory))),
     "yolox": lambda _, graph: yolox_head(graph),
     "nanodet": lambda _, graph: nanodet_head(graph),
     "picodet": lambda _, graph: picodet_head(graph),

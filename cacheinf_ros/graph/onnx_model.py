@@ -90,6 +90,8 @@ class OnnxModule(torch.nn.Module):
 
     def _hold(self, name: str, array: np.ndarray) -> None:
         is_integer = array.dtype.kind in "iub"
+        if array.dtype.kind in "fV":  # float16 and bfloat16 too: the image is float32, and what is computed of it
+            array = array.astype(np.float32)
         if is_integer or name in self._static_names:
             self._static[name] = array
         if is_integer or name not in self._tensor_names:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from onnx import TensorProto, helper
 from torch.nn import functional
 
 from cacheinf_ros.errors import ModelError
@@ -22,8 +23,9 @@ from cacheinf_ros.graph import onnx_windows as windows
 
 Tensor = torch.Tensor
 
-_FLOAT = 1  # TensorProto.FLOAT
+_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 _HARD_SWISH_SLOPE = 1 / 6
+_SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875  # ONNX' defaults
 
 
 def _batch_norm(
@@ -49,7 +51,20 @@ def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: flo
 
 def _clip(x: Tensor, low: Any = None, high: Any = None, **limits: float) -> Tensor:
     bounds = [limits.get(name) if given is None else float(given) for name, given in (("min", low), ("max", high))]
-    return torch.clamp(x, *bounds)
+    return x if bounds == [None, None] else torch.clamp(x, *bounds)
+
+
+def _pow(x: Tensor, exponent: np.ndarray) -> Tensor:
+    values = np.unique(exponent)
+    if len(values) != 1:
+        raise ModelError(f"the ONNX operator Pow with {len(values)} different exponents is not supported")
+    return torch.pow(x, float(values[0]))
+
+
+def _selu(x: Tensor, *, alpha: float | None = None, gamma: float | None = None) -> Tensor:
+    if alpha is None and gamma is None:
+        return functional.selu(x)
+    return functional.elu(x, _SELU_ALPHA if alpha is None else alpha) * (_SELU_GAMMA if gamma is None else gamma)
 
 
 def _hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
@@ -182,15 +197,18 @@ def _flattened(call: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
 
 
 def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
-    if to != _FLOAT or x.dtype != torch.float32:
+    if to not in _FLOATS or x.dtype != torch.float32:
         raise ModelError("the ONNX operator Cast is supported only from float to float")
-    return x
+    return x  # all floats are computed in float32
 
 
-def _rounded(x: Tensor, scale: np.ndarray, zero: np.ndarray | None = None, **_: Any) -> Tensor:
+def _rounded(
+    x: Tensor, scale: np.ndarray, zero: np.ndarray | None = None, *, output_dtype: int = 0, **_: Any
+) -> Tensor:
     """Return what levels stand for, as floats: DequantizeLinear, which must follow, has nothing left to do."""
-    kind = np.iinfo(np.uint8 if zero is None else zero.dtype)
-    if np.size(scale) != 1 or kind.bits != 8:
+    given = helper.tensor_dtype_to_np_dtype(output_dtype or TensorProto.UINT8) if zero is None else zero.dtype
+    kind = np.iinfo(given) if given.kind in "iu" else None
+    if np.size(scale) != 1 or kind is None or kind.bits != 8:
         raise ModelError("the ONNX operator QuantizeLinear is supported only to 8 bits, with one scale for a tensor")
     first = 0 if zero is None else int(zero.item())
     return torch.fake_quantize_per_tensor_affine(x, float(scale.item()), first, int(kind.min), int(kind.max))
@@ -249,7 +267,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Neg": torch.neg,
     "PRelu": lambda x, slope: functional.prelu(x, slope.flatten()),
     "Pad": _pad,
-    "Pow": lambda a, b: torch.pow(a, float(b)),
+    "Pow": _pow,
     "QuantizeLinear": _rounded,
     "Reciprocal": torch.reciprocal,
     "ReduceL2": _reduce(torch.linalg.vector_norm),
@@ -260,7 +278,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Relu": torch.relu,
     "Reshape": _reshape,
     "Resize": resizing.resize,
-    "Selu": lambda x: functional.selu(x),
+    "Selu": _selu,
     "Sigmoid": torch.sigmoid,
     "Slice": _slice,
     "Softmax": lambda x, axis=-1: torch.softmax(x, axis),

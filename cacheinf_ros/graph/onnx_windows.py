@@ -40,12 +40,35 @@ class _Sliding:
             after.append(total - before[-1])
         return before[0], before[1], after[0], after[1]
 
-    def padded(self, x: Tensor, value: float) -> tuple[Tensor, tuple[int, int]]:
-        """Return the images and the (y, x) padding still to be added; uneven padding becomes an operator of its own."""
+    def padded(self, x: Tensor, value: float, *, half: bool = False) -> tuple[Tensor, tuple[int, int]]:
+        """Return the images and the (y, x) padding still to be added; uneven padding becomes an operator of its own.
+
+        Args:
+            half: whether padding of more than half of the window does too: torch's pooling does not take it.
+        """
         top, left, bottom, right = self.border(x)
-        if (top, left) == (bottom, right):
+        is_more = 2 * top > self.kernel_shape[0] or 2 * left > self.kernel_shape[1]
+        if (top, left) == (bottom, right) and not (half and is_more):
             return x, (top, left)
         return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)
+
+    def border_for(self, x: Tensor, size: Numbers, extra: Numbers) -> tuple[int, int, int, int]:
+        """Return the (top, left, bottom, right) that a transposed convolution leaves out for a result of this size.
+
+        Args:
+            size: (height, width).
+            extra: rows and columns that are added at the end: ``output_padding``.
+        """
+        total = [
+            stride * (before - 1) + more + dilation * (window - 1) + 1 - after
+            for before, after, more, window, stride, dilation in zip(
+                x.shape[2:], size, extra, self.kernel_shape, self.strides, self.dilations, strict=True
+            )
+        ]
+        halves = [each // 2 for each in total]
+        others = [each - half for each, half in zip(total, halves, strict=True)]
+        first, last = (halves, others) if self.auto_pad == b"SAME_UPPER" else (others, halves)
+        return first[0], first[1], last[0], last[1]
 
     def of_the_image(self, pooled: Tensor, x: Tensor) -> Tensor:
         """Leave out windows that begin behind the image: torch takes padding that was added before for a part of it."""
@@ -70,16 +93,23 @@ def conv_transpose(
     bias: Tensor | None = None,
     *,
     output_padding: Numbers | None = None,
+    output_shape: Numbers | None = None,
     group: int = 1,
     **sliding: Any,
 ) -> Tensor:
-    """Compute ConvTranspose of images; raises :class:`ModelError` for ``auto_pad`` to the same size."""
+    """Compute ConvTranspose of images.
+
+    Args:
+        output_shape: the (height, width) of the result, which takes the place of ``pads``, as ``auto_pad`` does.
+    """
     window = _Sliding(**sliding | {"kernel_shape": list(weight.shape[2:])})
-    if window.auto_pad not in (b"NOTSET", b"VALID"):
-        raise ModelError(f"the ONNX operator ConvTranspose with auto_pad {window.auto_pad.decode()} is not supported")
-    top, left, bottom, right = window.pads
-    even = (top, left) == (bottom, right)
-    padding, extra = (top, left) if even else (0, 0), output_padding or [0, 0]
+    extra = output_padding or [0, 0]
+    if output_shape is None and window.auto_pad in (b"SAME_UPPER", b"SAME_LOWER"):
+        output_shape = [size * stride for size, stride in zip(x.shape[2:], window.strides, strict=True)]
+    border = window.pads if output_shape is None else window.border_for(x, output_shape[-2:], extra)
+    top, left, bottom, right = border
+    even = (top, left) == (bottom, right) and min(border) >= 0
+    padding = (top, left) if even else (0, 0)
     result = functional.conv_transpose2d(x, weight, bias, window.strides, padding, extra, group, window.dilations)
     return result if even else functional.pad(result, (-left, -right, -top, -bottom))
 
@@ -87,7 +117,7 @@ def conv_transpose(
 def max_pool(x: Tensor, *, ceil_mode: int = 0, storage_order: int = 0, **sliding: Any) -> Tensor:
     """Compute the first result of MaxPool of images."""
     window = _Sliding(**sliding)
-    padded, padding = window.padded(x, float("-inf"))
+    padded, padding = window.padded(x, float("-inf"), half=True)
     pooled = functional.max_pool2d(
         padded, window.kernel_shape, window.strides, padding, window.dilations, bool(ceil_mode)
     )
@@ -100,10 +130,11 @@ def average_pool(x: Tensor, *, ceil_mode: int = 0, count_include_pad: int = 0, *
     if window.dilations != [1, 1]:
         raise ModelError(f"the ONNX operator AveragePool with dilations {window.dilations} is not supported")
     border = window.border(x)
-    padded, padding = window.padded(x, 0.0)
+    padded, padding = window.padded(x, 0.0, half=True)
     if padding == (0, 0) and any(border) and not count_include_pad:
+        how = "so much" if border[:2] == border[2:] else "uneven"
         raise ModelError(
-            f"the ONNX operator AveragePool with uneven padding {border} that does not count is not supported"
+            f"the ONNX operator AveragePool with {how} padding {border} that does not count is not supported"
         )
     pooled = functional.avg_pool2d(
         padded, window.kernel_shape, window.strides, padding, bool(ceil_mode), bool(count_include_pad)

@@ -93,7 +93,7 @@ class _Shown:
 
     def judge(self, heard: Heard) -> tuple[Fate, bool]:
         """Return what a result is, and whether it is right in every bit."""
-        right = self.right[heard.stamp_ns % len(self.pictures)]
+        right = self.right[heard.stamp_ns % _PICTURES]  # see the stamps of _publish
         if heard.error:
             return Fate.STATED, False
         if heard.outputs.keys() != right.keys() or any(

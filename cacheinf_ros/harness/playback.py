@@ -20,9 +20,7 @@ IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"
 _FAR = 1000  # queue size with which no frame of a recording is lost
-_AHEAD = (
-    _FAR // 2
-)  # images before the inference node for which replay waits: what it is sent until it says so fits, too
+_AHEAD = _FAR // 2  # images ahead of the inference node at which replay waits: those under way then fit, too
 _UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not discovered yet
 _SETTLE_S = 4.0  # every 3 s Fast DDS repeats what a late participant has missed
 _QUIET_S = 10.0  # without a new result after the source has ended, the nodes are done

@@ -187,7 +187,7 @@ class Pipeline:
             self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
             if self._figures.publisher.get_subscription_count():
                 self._publish_figures(result, arrival.age_ms)
-            self._energy.add(time.monotonic(), self._spent)
+            self._account(result.where)
             if prepared is not None:
                 size = (prepared.image.shape[0], prepared.image.shape[1])
                 decoded = self._followed(decoded, arrival.stamp_ns, size, is_held=result.mode == HELD)
@@ -195,6 +195,18 @@ class Pipeline:
             if outcome is Outcome.CACHED:
                 self._energy.add_work(self._runner.audit_if_due(idle=False))
         return self._dropped(failure.reason) if failure else outcome
+
+    def _account(self, where: str) -> None:
+        """Add what the last frame took to the node's energy and, where a server is used, to its counts."""
+        spent, count = self._spent, self._node.health.count
+        self._energy.add(time.monotonic(), spent)
+        if self._connection is None:
+            return
+        count("robot_us", round(1e3 * spent.compute_ms))
+        count("transmit_us", round(1e3 * spent.transmit_ms))
+        count("receive_us", round(1e3 * spent.receive_ms))
+        if self._policy.sends_frames:  # otherwise the shared rows are counted
+            count("local_permille", 0 if where == "server" else 1000)
 
     @property
     def waits_for_server(self) -> bool:

@@ -136,7 +136,6 @@ class RowSharing(LinkedSession[RowSession]):
         choice, scheduler, partner = self._choice, self._asked, self._partner
         waited_ms = partner.waited_ms if partner is not None and by_engine else 0.0
         robot_ms = took_ms - waited_ms
-        self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
         if self._was_skipped:
             return Spent(compute_ms=robot_ms)
@@ -152,8 +151,6 @@ class RowSharing(LinkedSession[RowSession]):
         self.bytes_crossed += partner.bytes_sent + partner.bytes_received
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)
-        self._health.count("transmit_us", round(1e3 * transmit_ms))
-        self._health.count("receive_us", round(1e3 * receive_ms))
         if is_as_chosen and by_engine:
             scheduler.observe_robot(choice, robot_ms)
             scheduler.observe_frame(choice, took_ms)

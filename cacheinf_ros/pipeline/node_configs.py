@@ -304,7 +304,7 @@ class ReplayConfig(Config):
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
     wait_timeout_s: float = unlisted(
-        60.0, "how long to wait for them, or for results of wait_for_node, s", low=0.0, high=3600.0
+        60.0, "how long to wait for them, or for word from wait_for_node, s", low=0.0, high=3600.0
     )
     settle_s: float = unlisted(
         0.3, "pause once they are there: they may learn of us later than we of them, s", low=0.0, high=3600.0

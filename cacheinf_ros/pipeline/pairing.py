@@ -189,9 +189,9 @@ class FramePairing(Generic[T]):
             self.chain.invalidate()
         starts_over = waiting.beginnings != self._taken_beginnings
         self._taken_epoch, self._taken_beginnings = waiting.epoch, waiting.beginnings
-        timed_out = self.chain.find(waiting.stamp_ns) is None
-        self._maps_silent |= timed_out
         path = self.chain.path(waiting.stamp_ns)
+        timed_out = path.own is None
+        self._maps_silent |= timed_out
         if path.gap == EMPTY and waiting.is_unordered:
             path = replace(path, gap=UNORDERED)
         return Paired(

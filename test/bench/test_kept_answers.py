@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cacheinf_ros.bench.kept_answers import KeptAnswer, KeptAnswers
-from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes, Values
 from cacheinf_ros.graph import load_model
 
 IMAGES = [np.zeros((4, 6, 3), np.uint8)]
@@ -21,7 +21,8 @@ def test_every_kind_of_decision_comes_back(tmp_path: Path) -> None:
         boxes=np.ones((2, 4), np.float32), classes=np.array([3, 1]), weights=np.array([0.5, 1.0], np.float32)
     )
     poses = replace(boxes, key_points=np.ones((2, 17, 3), np.float32))
-    classes, values = np.array([[1, 2]], np.uint8), [np.ones((1, 2), np.float32), np.zeros(3, np.float32)]
+    classes = np.array([[1, 2]], np.uint8)
+    values = Values(outputs=(np.ones((1, 2), np.float32), np.zeros(3, np.float32)), variations=(0.5, 0.0))
     decisions = {"boxes": boxes, "poses": poses, "map": classes, "values": values}
     kept.write(5, {name: KeptAnswer(decision=decision, took_ms=2.5) for name, decision in decisions.items()})
     found = kept.read(5)
@@ -31,7 +32,10 @@ def test_every_kind_of_decision_comes_back(tmp_path: Path) -> None:
     assert found["boxes"].decision.key_points is None and found["poses"].decision.masks is None
     np.testing.assert_array_equal(found["poses"].decision.key_points, poses.key_points)
     np.testing.assert_array_equal(found["map"].decision, classes)
-    assert len(found["values"].decision) == 2
+    back = found["values"].decision
+    assert back.variations == values.variations and len(back.outputs) == 2
+    for ours, expected in zip(back.outputs, values.outputs, strict=True):
+        np.testing.assert_array_equal(ours, expected)
     assert not kept.read(4)
     kept.forget()
     assert not kept.read(5)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cacheinf_ros.fleet.simulated_fleet import Measured, SimulatedFleet
@@ -34,3 +36,19 @@ def test_a_lost_machine_costs_a_robot_one_frame() -> None:
     report = simulate(fleet)
     assert report.failures >= 2
     assert report.lost_by_failure and max(report.lost_by_failure) <= 1
+
+
+def test_frames_of_robots_that_find_no_place_again_are_lost_too() -> None:
+    """The only machine is repaired after the end, so no robot is served again."""
+    fleet = SimulatedFleet(
+        robots=3, machines=1, measured=MEASURED, fails_every_s=4.0, repaired_s=60.0, warm_s=0.5, seconds=20.0
+    )
+    report = simulate(fleet)
+    assert report.failures == 1
+    assert max(report.lost_by_failure) > 10
+
+
+def test_a_fleet_that_shares_nothing_has_no_cost_in_machines() -> None:
+    slow = Measured(frame_ms=(150.0,), dense_ms=300.0, overhead_ms=(1.0,))
+    report = simulate(SimulatedFleet(robots=2, machines=1, measured=slow, deadline_ms=200.0, seconds=5.0))
+    assert report.shared == 0 and math.isinf(report.machines_per_robot)

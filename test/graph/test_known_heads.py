@@ -134,6 +134,19 @@ def test_a_task_of_another_layout_is_left_alone(tmp_path: Path) -> None:
     assert load_model(str(path)).card.decoder is None
 
 
+@pytest.mark.parametrize("softmax", [True, False])
+def test_a_classifier_is_known_by_its_notes(tmp_path: Path, softmax: bool) -> None:
+    """Its images have values of 0 to 1 without ImageNet's mean, which a classifier without notes gets."""
+    layers = [nn.Conv2d(3, 5, 3, 8, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), *([nn.Softmax(1)] if softmax else [])]
+    module, names = nn.Sequential(*layers).eval(), {i: f"thing {i}" for i in range(5)}
+    card = load_model(str(yolo.exported(module, tmp_path / "y.onnx", SIZE, task="classify", names=str(names)))).card
+    assert (card.scale, card.mean, card.std, card.channel_order) == (1 / 255, (0, 0, 0), (1, 1, 1), "rgb")
+    assert card.labels == tuple(names.values())
+    assert card.decoder is not None and (card.decoder.kind, card.decoder.softmax) == ("classes", not softmax)
+    fewer = yolo.exported(module, tmp_path / "z.onnx", SIZE, task="classify", names="['thing 0']")
+    assert load_model(str(fewer)).card.mean != (0, 0, 0)
+
+
 def test_notes_that_make_no_sense_are_none(tmp_path: Path) -> None:
     path = yolo.exported(yolo.lively(yolo.Yolo8(3)), tmp_path / "y.onnx", SIZE, names="{'a': ", kpt_shape="[1]")
     card = load_model(str(path)).card

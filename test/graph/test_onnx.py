@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -70,10 +71,13 @@ ONE_INPUT: list[tuple[str, dict[str, Any]]] = [
     ("LeakyRelu", {"alpha": 0.2}), ("LogSoftmax", {"axis": 1}), ("Mish", {}),
     ("Neg", {}), ("Relu", {}), ("Selu", {}), ("Sigmoid", {}), ("Softmax", {"axis": 1}), ("Softplus", {}),
     ("Softsign", {}), ("SpaceToDepth", {"blocksize": 3}), ("Tanh", {}), ("Transpose", {"perm": [0, 2, 3, 1]}),
+    ("Selu", {"alpha": 1.5, "gamma": 0.8}),
     ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 1, 2, 1]}),
     ("MaxPool", {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1}),
     ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
     ("AveragePool", {"kernel_shape": [3, 3], "strides": [1, 2], "pads": [1, 1, 1, 1]}),
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [2, 1, 2, 1]}),
+    ("AveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [2, 1, 2, 1], "count_include_pad": 1}),
 ]  # fmt: skip
 
 
@@ -105,8 +109,10 @@ WITH_CONSTANTS: list[tuple[str, dict[str, NDArray[Any]], dict[str, Any]]] = [
     ("Min", {"b": np.float32(0.2)}, {}),
     ("Sum", {"b": floats(3, 1, 1), "c": floats(1)}, {}),
     ("Pow", {"b": np.float32(2)}, {}),
+    ("Pow", {"b": np.full((3, 1, 1), 2, np.float32)}, {}),
     ("PRelu", {"b": floats(3, 1, 1)}, {}),
     ("Clip", {"b": np.float32(-0.3), "c": np.float32(0.4)}, {}),
+    ("Clip", {}, {}),
     ("MatMul", {"b": floats(12, 5)}, {}),
     ("BatchNormalization", {"s": floats(3), "b": floats(3), "m": floats(3), "v": floats(3) ** 2 + 1}, {}),
     ("InstanceNormalization", {"s": floats(3), "b": floats(3)}, {}),
@@ -149,6 +155,62 @@ def test_operators_with_constants(
 ) -> None:
     node = helper.make_node(name, ["x", *constants], ["y"], **attributes)
     assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", [node], constants))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "attributes"),
+    [
+        ((3, 4), {"strides": [2, 3], "output_shape": [17, 36]}),
+        ((3, 4), {"strides": [2, 3], "output_shape": [18, 35], "dilations": [2, 1]}),
+        ((3, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+        ((4, 3), {"strides": [1, 2], "auto_pad": "SAME_LOWER"}),
+        ((2, 2), {"strides": [2, 2], "auto_pad": "VALID"}),
+    ],
+)
+def test_transposed_convolutions_of_a_given_size(
+    tmp_path: Path, kernel: tuple[int, int], attributes: dict[str, Any]
+) -> None:
+    """They are those of ONNX Runtime: the reference cannot compute what is cut off unevenly."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    saved(tmp_path / "net.onnx", [node], {"w": floats(3, 4, *kernel)})
+    x = floats(1, 3, *SIZE)
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    assert_computes(tmp_path / "net.onnx", x, expected)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.DOUBLE])
+@pytest.mark.parametrize("casts", [False, True])
+def test_files_in_other_floats_are_computed_in_float32(tmp_path: Path, kind: int, casts: bool) -> None:
+    """A file may take float32 and cast it, or be in the other type from end to end."""
+    dtype, outside = helper.tensor_dtype_to_np_dtype(kind), TensorProto.FLOAT if casts else kind
+    given = {"w": floats(4, 3, 3, 3), "b": floats(4), "low": np.float32(-0.25), "high": np.float32(0.5)}
+    constants = {name: np.asarray(value, dtype) for name, value in given.items()}
+    computing = [
+        helper.make_node("Conv", ["a", "w", "b"], ["c"]),
+        helper.make_node("Clip", ["c", "low", "high"], ["d"]),
+    ]
+    moving = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["d"], ["y"])]
+    casting = [
+        helper.make_node("Cast", ["x"], ["a"], to=kind),
+        helper.make_node("Cast", ["d"], ["y"], to=TensorProto.FLOAT),
+    ]
+    first, last = casting if casts else moving
+    graph = helper.make_graph(
+        [first, *computing, last],
+        "net",
+        [helper.make_tensor_value_info("x", outside, [1, 3, *SIZE])],
+        [helper.make_tensor_value_info("y", outside, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "net.onnx")
+    in_float32 = {name: np.asarray(value, np.float32) for name, value in constants.items()}
+    reference = saved(tmp_path / "float32.onnx", [moving[0], *computing, moving[1]], in_float32)
+    x = floats(1, 3, *SIZE)
+    (expected,) = ReferenceEvaluator(reference).run(None, {"x": x})
+    assert_computes(tmp_path / "net.onnx", x, expected)
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
@@ -299,3 +361,28 @@ def test_the_best_class_of_each_pixel(tmp_path: Path) -> None:
     model.ir_version = 8
     onnx.save(model, tmp_path / "net.onnx")
     assert_as_the_reference(tmp_path / "net.onnx", model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"), [(0, 0, 255), (TensorProto.UINT8, 0, 255), (TensorProto.INT8, -128, 127)]
+)
+def test_levels_without_a_zero_point_have_the_type_that_the_node_says(
+    tmp_path: Path, kind: int, low: int, high: int
+) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s"], ["q"], **({"output_dtype": kind} if kind else {})),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["y"]),
+    ]
+    saved(tmp_path / "net.onnx", nodes, {"s": np.float32(0.01)}, opset=21)
+    x = floats(1, 3, *SIZE)
+    expected = np.clip(np.round(x / np.float32(0.01)), low, high).astype(np.float32) * np.float32(0.01)
+    (found,) = load_model(str(tmp_path / "net.onnx")).module(torch.from_numpy(x)).values()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_levels_of_other_types_are_refused(tmp_path: Path) -> None:
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["q"], output_dtype=TensorProto.INT16)
+    back = helper.make_node("DequantizeLinear", ["q", "s"], ["y"])
+    saved(tmp_path / "net.onnx", [node, back], {"s": np.float32(0.01)}, opset=21)
+    with pytest.raises(ModelError, match="only to 8 bits"):
+        load_model(str(tmp_path / "net.onnx"))

@@ -127,6 +127,10 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         (answer,), _ = rig.station.set_parameters("cached_inference", **{"server.policy": policy})
         return answer
 
+    def said_transmit_us(after_s: float = 0.0) -> int:
+        time.sleep(after_s)  # diagnostics come once a second
+        return int(rig.station.said("cached_inference")["transmit_us"])
+
     def is_said(node: str, key: str, value: str) -> bool:
         return wait_until(lambda: rig.station.said(node).get(key) == value, START_S)
 
@@ -137,6 +141,10 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         result = frame_from(where)
         if policy != "remote_jpeg":
             assert np.allclose(np.frombuffer(result.data, np.float32), right, rtol=1e-5, atol=1e-5)
+        if policy == "remote_jpeg":  # sending is counted here, too
+            settled_us = said_transmit_us(after_s=2.0)
+            frame()
+            assert wait_until(lambda settled_us=settled_us: said_transmit_us() > settled_us, START_S)
         uses_server = policy != "local"  # otherwise other robots may have its place
         assert is_said("server", "sharing robots", str(int(uses_server)))
         assert is_said("cached_inference", "server", "up" if uses_server else "not used")

@@ -215,7 +215,11 @@ def _sentences(
 
 
 def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[str]:
-    unmet = [] if chosen.meets(target) else [f"Nothing here reaches {target}; this is the fastest that loses little."]
+    unmet = (
+        []
+        if chosen.meets(target)
+        else [f"No way that the nodes have reaches {target}; this is the fastest that loses little."]
+    )
     of_dense = "" if chosen is dense else f", {chosen.mean_ms / dense.mean_ms:.2f} of the fastest dense engine's time"
     loses = (
         f"loses {max(chosen.loss.whole, 0.0):.3f} ({max(chosen.loss.moving, 0.0):.3f} where things move)"
@@ -300,7 +304,7 @@ def _warnings(ways: Sequence[Measured], chosen: Measured, target: Target, decisi
     if target.goal is Goal.LOSS and isinstance(promised, float) and promised > target.limit:
         found.append(f"With max_loss {promised:g} it may lose more than {target.limit:g} elsewhere; it did not here.")
     quicker = [way for way in ways if way.choice.kind is Kind.PRECISION and way.meets(target)]
-    best = best_of([chosen, *quicker], target)
+    best = best_of([chosen, *quicker] if chosen.meets(target) or not quicker else quicker, target)
     if best is not chosen:
         found.append(
             f"Dense in lower precision, {best.choice.name}, would take {best.mean_ms:.1f} ms and lose "

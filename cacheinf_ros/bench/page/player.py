@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.bench.loss import DENSE
-from cacheinf_ros.bench.page.worst_frames import class_name, colour_of
+from cacheinf_ros.bench.page.worst_frames import class_names, colour_of
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import FrameTrace
-from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes, has_places
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _MOST_STILLS = 160  # pictures on a page: some 4 MB
@@ -84,8 +84,8 @@ def _answer(decision: Any, labels: Sequence[str]) -> Any:
         return [[*_short(box), class_id, _short(points)] for box, class_id, points in boxes]
     if not isinstance(decision, np.ndarray) or not np.issubdtype(decision.dtype, np.integer):
         return None
-    if decision.size == 1:
-        return class_name(int(decision.flat[0]), labels)
+    if not has_places(decision):
+        return class_names(decision, labels)
     return _class_map(decision)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import Still, as_jpeg
-from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes
+from cacheinf_ros.engine.decisions import REPORTED_WEIGHT, SoftBoxes, has_places
 
 Image = NDArray[np.uint8]
 _MOST = 4  # frames that are shown
@@ -73,8 +73,8 @@ def draw_decision(still: Still, decision: Any, labels: Sequence[str]) -> Image:
     size, scale = (drawn.shape[1], drawn.shape[0]), drawn.shape[1] / still.size[1]
     if isinstance(decision, SoftBoxes):
         _draw_boxes(drawn, decision, scale, labels)
-    elif isinstance(decision, np.ndarray) and decision.size == 1:
-        _write(drawn, class_name(int(decision.flat[0]), labels), (6, 18), (255, 255, 255))
+    elif isinstance(decision, np.ndarray) and not has_places(decision):
+        _write(drawn, class_names(decision, labels), (6, 18), (255, 255, 255))
     elif isinstance(decision, np.ndarray):
         classes = cv2.resize(decision.astype(np.int16), size, interpolation=cv2.INTER_NEAREST)
         colours = np.array([colour_of(index) for index in range(int(classes.max()) + 1)], np.float32)
@@ -91,6 +91,11 @@ def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[s
             _write(drawn, class_name(int(class_id), labels), (x, max(12, y - 4)), colour)
     for x, y in np.concatenate([*found.reported.points_seen(), np.zeros((0, 2))]) * scale:
         cv2.circle(drawn, (round(x), round(y)), 2, (255, 255, 255), -1)
+
+
+def class_names(classes: NDArray[Any], labels: Sequence[str]) -> str:
+    """Return the names of a frame's classes, separated by commas."""
+    return ", ".join(class_name(int(each), labels) for each in classes.flat)
 
 
 def class_name(class_id: int, labels: Sequence[str]) -> str:

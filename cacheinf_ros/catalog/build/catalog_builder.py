@@ -44,7 +44,7 @@ from cacheinf_ros.catalog.variant_files import scales_file, weights_file, write_
 from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.engine.quantisation import own_scales, quantise
-from cacheinf_ros.errors import CatalogError, EngineError
+from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model, graph_hash, model_of
 
 STRENGTHS = {
@@ -185,7 +185,7 @@ class Builder:
             model = replace(stored.model, scales=scales)
             say(f"measuring {recipe.name}")
             costs = self._costs(measure(model, self._image, threads), stored.bytes)
-        except EngineError as error:
+        except CacheinfError as error:
             weights_file(self._folder, recipe.name).unlink()
             left_out[recipe.name] = str(error)
             return []

@@ -80,7 +80,8 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
         CatalogError: a source is used for both, there is nothing to measure with, or the model has no such classes.
         SourceError: a source cannot be read.
     """
-    both = set(training) & set(held_out) - {BUILT_IN}
+    places = {_place(source) for source in training}
+    both = [source for source in held_out if source != BUILT_IN and _place(source) in places]
     if both:
         raise CatalogError(f"{', '.join(both)} cannot be trained on and measured with: give another --held-out")
     learn = _spread(_references(training, card, frames[0], trained=True), card, frames[0], trained=True)
@@ -93,6 +94,12 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
         description=f"{len(learn)} frames of {', '.join(training) or 'nothing'} for fine-tuning, "
         f"{len(measure)} of {', '.join(held_out)} held out",
     )
+
+
+def _place(source: str) -> str:
+    """Return the same for all spellings of a path."""
+    path = Path(expanded(source))
+    return str(path.resolve()) if path.exists() else source
 
 
 def _references(sources: Sequence[str], card: ModelCard, frames: int, *, trained: bool) -> list[str]:

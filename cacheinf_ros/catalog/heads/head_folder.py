@@ -203,6 +203,15 @@ def _write_weights(folder: Path, head: Head) -> str:
     return readable_digest(path)
 
 
+def check_name(name: str) -> None:
+    """Raise :class:`CatalogError` where heads cannot be called so, as their files are."""
+    if not re.fullmatch(_NAME, name):
+        raise CatalogError(
+            f"attribute {name!r} cannot be the name of a head: rename its folder, with at most 64 letters, digits, - "
+            "and _"
+        )
+
+
 def _weights_of(folder: Path, name: str) -> Path:
     assert re.fullmatch(_NAME, name)  # the name cannot lead out of the folder
     return folder / f"{name}.safetensors"

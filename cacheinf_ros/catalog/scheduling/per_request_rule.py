@@ -43,7 +43,7 @@ class PerRequestRule:
             return current, Why.IN_CACHE  # the option fits, and only damping forbids to load it
         return min(offers, key=lambda offer: takes(offer, limits.requests, account, current)).option, Why.CHEAPEST
 
-    def saw(self, connected: bool) -> None:
+    def saw(self, connected: bool, *, again: bool = False) -> None:
         """Ignore the request: this rule does not learn."""
 
     def expect_change(self) -> None:

@@ -58,8 +58,9 @@ class PlannedRule:
         self._turns = 0  # times that the connection came or went
         self._connected = True
 
-    def saw(self, connected: bool) -> None:
-        """Count a request, with or without a connection to the cloud."""
+    def saw(self, connected: bool, *, again: bool = False) -> None:
+        """Count a request, with or without a connection to the cloud; ``again``: the last one, counted otherwise."""
+        self._seen[self._connected] -= again
         self._turns += bool(sum(self._seen.values())) and connected is not self._connected
         self._seen[connected] += 1
         self._connected = connected

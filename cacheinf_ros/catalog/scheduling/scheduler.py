@@ -93,6 +93,20 @@ class Scheduler:
         known.asked(after=self._latest)
         self._latest = model
         self._rule.saw(connected)
+        return self._decided(known, now_s, connected)
+
+    def reconsider(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
+        """Decide again about the last request for a model, which could not be served as decided; it counts once.
+
+        Raises:
+            CatalogError: the model is unknown.
+        """
+        known = self._known(model)
+        self._rule.saw(connected, again=True)
+        return self._decided(known, now_s, connected)
+
+    def _decided(self, known: ModelState, now_s: float, connected: bool) -> Decision:
+        model = known.name
         resident = self._loaded.get(model)
         if resident is not None and self._is_usable(model, resident.option, connected):
             self._loaded.touch(model)

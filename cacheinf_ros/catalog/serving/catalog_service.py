@@ -137,18 +137,22 @@ class CatalogService(Generic[T]):
         """
         self._view = view
         self._settle(model)
-        for _ in range(_MOST_TRIES):
+        for number in range(_MOST_TRIES):
             with suppress(_CannotLoad):  # then without that variant
-                return self._decided(model, view)
-        return self._decided(model, view, is_last=True)
+                return self._decided(model, view, again=number > 0)
+        return self._decided(model, view, again=True, is_last=True)
 
-    def _decided(self, model: str, view: View, *, is_last: bool = False) -> T:
-        """Answer a request as the scheduler decides; ``is_last``: where the server cannot, the device does.
+    def _decided(self, model: str, view: View, *, again: bool, is_last: bool = False) -> T:
+        """Answer a request as the scheduler decides.
+
+        Args:
+            again: whether it decided about this request before, and that could not be loaded.
+            is_last: whether the device answers where the server cannot.
 
         Raises:
             CacheinfError: the chosen variant cannot be loaded or run.
         """
-        decision = self._choose(model, connected=self._is_connected(model))
+        decision = self._choose(model, connected=self._is_connected(model), again=again)
         why = self._why(decision)
         if decision.place is Place.CLOUD:
             assert decision.option is not None
@@ -160,7 +164,7 @@ class CatalogService(Generic[T]):
                 answer = None
             if answer is not None:
                 return answer
-            decision = self._choose(model, connected=False)
+            decision = self._choose(model, connected=False, again=True)
             why = self._why(decision) + _LOST
         if decision.variant is None:
             mode = self._parameters.get(EngineConfig).mode
@@ -204,9 +208,10 @@ class CatalogService(Generic[T]):
         is_lost = self._split is not None and self._split.is_lost(model)
         return self._cloud is not None and self._cloud.is_up(model) and not is_lost
 
-    def _choose(self, model: str, *, connected: bool) -> Decision:
+    def _choose(self, model: str, *, connected: bool, again: bool) -> Decision:
         self._follow_price()
-        decision = self._scheduler.choose(model, time.monotonic(), connected=connected)
+        decide = self._scheduler.reconsider if again else self._scheduler.choose
+        decision = decide(model, time.monotonic(), connected=connected)
         if decision.load is not None:
             self._make_room(decision.load)
         elif decision.option is not None:

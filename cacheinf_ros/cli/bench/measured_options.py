@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, source_label
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 
@@ -42,4 +41,4 @@ class MeasuredOptions(RecordingOptions):
 
     def write(self, report: Mapping[str, Any], source: str | None = None) -> None:
         """Write a report with what it was measured on: the recording, or the ``source`` that replaced it."""
-        write_report(self.json_file, {"source": source or Path(self.source).name, **report})
+        write_report(self.json_file, {"source": source or source_label(self.source), **report})

@@ -15,7 +15,6 @@ from cacheinf_ros.engine.kernels.abi import CSet
 Size = tuple[int, int]
 Mask = NDArray[np.uint8]
 
-_MARK = 255  # large, so that a single pixel still shows in the mean of many
 _SPARE = 8  # entries that compiled code may write behind the last
 
 
@@ -117,4 +116,6 @@ def pooled(mask: Mask, size: Size) -> Mask:
         return mask
     if mask.shape[0] < size[0]:
         return np.asarray(cv2.resize(mask, size[::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
-    return np.asarray(cv2.resize(mask * _MARK, size[::-1], interpolation=cv2.INTER_AREA) > 0, np.uint8)
+    # in floats, as a single pixel of a large area would be rounded to nothing
+    shares = cv2.resize(mask.astype(np.float32), size[::-1], interpolation=cv2.INTER_AREA)
+    return np.asarray(shares > 0, np.uint8)

@@ -6,6 +6,7 @@ These are the pixels uv' of CacheInf's section 4.2, equations 4 and 5.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from cacheinf_ros.graph import AxisTaps, Window
 
 BEFORE, BEHIND = -1, -2
 """Positions beside the image: on the left or above it (BEFORE), on the right or below it (BEHIND)."""
+_SAME_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +51,11 @@ class TapTable:
 
     @classmethod
     def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> TapTable:
-        """List the taps of a resampling; a tap of weight 0 is not read, so it repeats the first one."""
+        """List the taps of a resampling; a tap of weight 0 is not read, so it repeats the first one.
+
+        Outputs that differ from the ones a period further in, as the image ends beside what they read, get a tap beside
+        it too: after a shift of the map they depend on what has left it.
+        """
         return cls(rows=_used(rows), columns=_used(columns))
 
     @classmethod
@@ -113,5 +119,31 @@ def _used(taps: AxisTaps) -> NDArray[np.int32]:
     index = torch.where(used, taps.index, first).numpy().astype(np.int32)
     inside = np.flatnonzero((index >= 0).any(axis=1))
     middle = inside.mean() if len(inside) else 0.0
-    behind = (index < 0) & (np.arange(len(index))[:, None] > middle)
-    return np.ascontiguousarray(np.where(behind, BEHIND, np.where(index < 0, BEFORE, index)).astype(np.int32))
+    beside = np.where(np.arange(len(index)) > middle, BEHIND, BEFORE).astype(np.int32)[:, None]
+    index = np.where(index < 0, beside, index)
+    unmarked = _at_the_end(taps) & (index >= 0).all(axis=1)
+    if unmarked.any():
+        free = ~used.numpy()
+        if not free[unmarked].any(axis=1).all():
+            index, free = np.hstack([index, index[:, :1]]), np.pad(free, ((0, 0), (0, 1)), constant_values=True)
+        last_free = free & (free[:, ::-1].cumsum(axis=1)[:, ::-1] == 1)
+        index = np.where(last_free & unmarked[:, None], beside, index)
+    return np.ascontiguousarray(index.astype(np.int32))
+
+
+def _at_the_end(taps: AxisTaps) -> NDArray[np.bool_]:
+    """Tell which outputs read other inputs, or with other weights, than those a period further in do; bool [outputs].
+
+    None do where the output has less than two periods, as nothing is the same then a shift further.
+    """
+    common = math.gcd(taps.in_size, taps.out_size)
+    period_in, period_out = taps.in_size // common, taps.out_size // common
+    outputs = np.arange(taps.out_size)
+    if taps.out_size < 2 * period_out:
+        return np.zeros(taps.out_size, np.bool_)
+    index, weight = taps.index.numpy(), taps.weight.numpy()
+    step = np.where(outputs < taps.out_size // 2, 1, -1)
+    other = outputs + step * period_out
+    expected = np.where(index >= 0, index + step[:, None] * period_in, index)
+    is_same = (index[other] == expected).all(axis=1) & np.isclose(weight[other], weight, atol=_SAME_WEIGHT).all(axis=1)
+    return np.asarray(~is_same)

@@ -82,7 +82,8 @@ class Call:
     Attributes:
         inputs: the changed sets of the operator's inputs.
         changed: filled with the pixels that changed; a single flag where the output is no map.
-        replica: the output's replica, where another machine may compute it; then all of it counts as changed.
+        replica: the output's replica, where another machine may compute it; in frames in which it does, all of it
+            counts as changed.
     """
 
     operator: Global

@@ -121,6 +121,8 @@ def _weighted_changes(
 ):  # fmt: skip
     """Compute weight * |change| for a block of listed pixels, [pixels, COLUMNS], from channel ``first`` on.
 
+    It is infinite where a value is NaN, so that the pixel is written: nothing else would take NaN out of a map.
+
     Args:
         weight: float32 [cameras, CHANNELS].
         camera: the camera of each pixel.
@@ -129,7 +131,9 @@ def _weighted_changes(
     mask = live[:, None] & (channel < CHANNELS)[None, :]
     new = load_floats(computed + position[:, None] * computed_pitch + channel[None, :], mask, 0.0)
     was = load_floats(old + pixel[:, None] * old_pitch + channel[None, :], mask, 0.0)
-    return tl.abs(new - was) * tl.load(weight + camera[:, None] * CHANNELS + channel[None, :], mask=mask, other=0.0)
+    factor = tl.load(weight + camera[:, None] * CHANNELS + channel[None, :], mask=mask, other=0.0)
+    change = tl.where(new == was, 0.0, tl.abs(new - was)) * factor  # equal infinities have no difference
+    return tl.where(change == change, change, float("inf"))
 
 
 @triton.jit

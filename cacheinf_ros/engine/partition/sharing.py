@@ -218,9 +218,10 @@ class SharedProgram:
             self.forget_server()
 
     def _outdated(self) -> Outdated:
-        changed = self.program.changed_input.mask
-        stale = self._replicas[next(iter(self.space.heights))].stale_local
-        robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
+        changed = robot = self.program.changed_input.mask
+        first = next((name for name in self.space.heights if name not in self.space.whole), None)  # has rows
+        if first is not None and (stale := self._replicas[first].stale_local).any():
+            robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale
         return Outdated(changed=changed, robot=robot, server=self._input.stale_remote)
 
     def _use(self, partition: Partition) -> None:

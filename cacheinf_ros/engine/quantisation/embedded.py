@@ -12,6 +12,7 @@ from cacheinf_ros.graph.ir import LARGEST_LEVEL, Conv, Levels, Operator, Pointwi
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
 _LARGEST = 127  # the largest rounded weight
+_MOST_STEPS = 255  # from 0 to the largest weight in a file's 8 bits, whatever their level of zero
 _EXACT = 1e-3  # how far a weight may be from a whole number of steps, as it was stored as a float
 
 
@@ -39,7 +40,10 @@ def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
     tensors = {name: spec for name, spec in graph.tensors.items() if name not in same}
     units = {o.output: _units(o) for o in operators if isinstance(o, Conv)}
     return replace(graph, operators=tuple(operators), outputs=outputs, tensors=tensors), Scales(
-        levels=levels, weight_scales=units, round_outputs=True
+        levels=levels,
+        weight_scales={name: unit for name, unit in units.items() if unit is not None},
+        floats=frozenset(name for name, unit in units.items() if unit is None),
+        round_outputs=True,
     )
 
 
@@ -59,16 +63,20 @@ def _levels(operator: Pointwise) -> Levels:
     return Levels(scale=float(scale), zero=int(zero) - int(lowest))
 
 
-def _units(conv: Conv) -> torch.Tensor:
+def _units(conv: Conv) -> torch.Tensor | None:
     """Return the largest unit of which all weights of an output channel are whole multiples, float32 [outputs].
 
-    Where there is none, as the weights were not quantised, the unit is 1 / 127 of the largest weight.
+    Where these are more than -128 to 127, the unit is 1 / 127 of the largest weight. None: the weights were not
+    quantised, as those of a layer that is to stay in floats.
     """
     rows = conv.weight.flatten(1).double()
     largest = rows.abs().amax(1).clamp(min=1e-12)
     found = largest / _LARGEST
-    for count in range(_LARGEST, 0, -1):
+    is_known = torch.zeros(len(rows), dtype=torch.bool)
+    for count in range(_MOST_STEPS, 0, -1):
         steps = rows * (count / largest)[:, None]
         is_exact = (steps - steps.round()).abs().amax(1) < _EXACT
-        found = torch.where(is_exact, largest / count, found)
-    return found.float()
+        fits = (steps.amin(1) > -_LARGEST - 1.5) & (steps.amax(1) < _LARGEST + 0.5)
+        is_known |= is_exact
+        found = torch.where(is_exact & fits, largest / count, found)
+    return found.float() if bool(is_known.all()) else None

@@ -29,6 +29,7 @@ from cacheinf_ros.graph.ir import (
 _MANY_WEIGHTS = 1 << 16  # with fewer, a convolution on a single pixel gains too little to be worth its error
 _LARGEST = 127  # the largest rounded weight
 _MOST_STEPS = 2.0**24  # of a bias; weights that are negligible beside it are rounded to 0
+_MOST_GIVEN_STEPS = 2.0**29  # where a file says how its weights are rounded; kernels add in 32 bits
 
 
 def int8_graph(graph: Graph, scales: Scales) -> Graph:
@@ -90,12 +91,12 @@ class _Building:
 
     def _rounded(self, conv: Conv) -> Int8Conv:
         bias = self._scales.biases.get(conv.output, conv.bias)
-        scale = self._scales.weight_scales.get(conv.output)
+        scale, most_steps = self._scales.weight_scales.get(conv.output), _MOST_GIVEN_STEPS
         if scale is None:
-            levels = self._tensors[conv.inputs[0]].levels
-            assert levels is not None
-            largest = conv.weight.abs().amax((1, 2, 3)) / _LARGEST
-            scale = torch.maximum(largest, bias.abs() / (levels.scale * _MOST_STEPS)).clamp(min=1e-12)
+            scale, most_steps = conv.weight.abs().amax((1, 2, 3)) / _LARGEST, _MOST_STEPS
+        levels = self._tensors[conv.inputs[0]].levels
+        assert levels is not None
+        scale = torch.maximum(scale, bias.abs() / (levels.scale * most_steps)).clamp(min=1e-12)
         parts = {field.name: getattr(conv, field.name) for field in fields(conv)}
         return Int8Conv(**parts | {"bias": bias}, weight_scale=scale)
 

@@ -70,7 +70,7 @@ def quantise(
     observed = observe(runs, images)
     table = Preprocessor(model.card).table
     observed[model.graph.input].low, observed[model.graph.input].high = float(table.min()), float(table.max())
-    judging = _Judging(model, images[:: max(1, len(images) // _JUDGED)][:_JUDGED], runs, threads)
+    judging = _Judging(model, images[:: -(-len(images) // _JUDGED)], runs, threads)
     found: dict[RangeMethod, Scales] = {}
     for method in RangeMethod:
         between(f"ranges by {method.value}")
@@ -158,7 +158,8 @@ class _ErrorSums:
 
     def add(self, ours: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Tensor]) -> None:
         for name, value in exact.items():
-            error, value = (ours[name] - value).double().square().mean(), value.double()
+            value = value.double()  # of a type that has no differences, maybe
+            error = (ours[name].double() - value).square().mean()
             parts = (float(error), float(value.square().mean()), float(value.mean()), 1.0)
             sums = self._sums.get(name, [0.0] * len(parts))
             self._sums[name] = [total + part for total, part in zip(sums, parts, strict=True)]
@@ -185,7 +186,8 @@ def _corrected_biases(model: Model, scales: Scales, observed: Mapping[str, Obser
         lost = conv.weight.double() - rounded_weights(conv).double() * conv.weight_scale.double()[:, None, None, None]
         inputs = observed[name].mean.view(conv.groups, 1, -1)  # [groups, 1, inputs per group]
         shift = (lost.sum((2, 3)).unflatten(0, (conv.groups, -1)) * inputs).sum(2).flatten()
-        found[conv.output] = (conv.bias.double() + shift).float()
+        if bool(torch.isfinite(shift).all()):
+            found[conv.output] = (conv.bias.double() + shift).float()
     return found
 
 

@@ -19,6 +19,7 @@ import torch
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
+from cacheinf_ros.engine.preprocess import values_digest
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph, Model, Scales, graph_hash
 from cacheinf_ros.graph.ir import Conv, Levels
@@ -142,5 +143,5 @@ def _named(arrays: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.T
 
 
 def _file(model: Model, maker: Maker) -> KeptFile:
-    name = f"{Path(model.name).name}-{graph_hash(model.graph)}.{_VERSION}.npz"
+    name = f"{Path(model.name).name}-{graph_hash(model.graph)}-{values_digest(model.card)}.{_VERSION}.npz"
     return KeptFile(path=cache_folder() / maker.value / name, what="scales", remedy="quantising")

@@ -50,6 +50,7 @@ class Assessor:
     Attributes:
         names: the maps that need not be kept, in the order in which they are computed, without those of operators of
             unknown cost, which torch computes slowly.
+        fixed_bytes: the bytes of those, which are kept in addition to what is chosen.
     """
 
     def __init__(self, layout: Layout, cost: CostModel) -> None:
@@ -62,6 +63,7 @@ class Assessor:
         operators = [o for o in layout.operators if o.output in layout.graph.tensors]  # no mere copies
         unknown = {layout.root(o.output) for o in operators if o.output not in cost.curves}
         self.names = tuple(name for name in droppable(layout) if name not in unknown)
+        self.fixed_bytes = sum(map_bytes(layout, name) for name in droppable(layout) if name in unknown)
         self._layout = layout
         self._cost = cost
         self._planner = Planner(layout)

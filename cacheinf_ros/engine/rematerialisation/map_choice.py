@@ -86,6 +86,11 @@ def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: Engine
     path = measured_file("merging", model, config, f"{config.cache_budget_mb:g}-{_VERSION}.json")
     file = KeptFile(path=path, what="choice of caches", remedy="choosing")
     assess = Assessor(layout, cost)
+    if config.cache_budget_mb >= 0 and assess.fixed_bytes:
+        _log.warning(
+            "model %s keeps %.1f MB of feature maps beside cache.budget_mb: those of operators that torch computes",
+            model.name, assess.fixed_bytes / 1e6,
+        )  # fmt: skip
     stored = file.read_json(lambda content: _parsed(content, frozenset(assess.names)))
     if stored is not None:
         return stored

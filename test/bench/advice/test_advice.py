@@ -148,6 +148,24 @@ def test_why_caching_is_not_worth_it_is_told(target: str, others: list[Measured]
     assert f"Caching is not worth it here: {reason}" in advice.verdict
 
 
+def test_where_only_lower_precision_is_fast_enough_that_is_told() -> None:
+    """It loses a little, which beside dense execution, which is too slow, counted against it."""
+    plainly, fast = (
+        Choice(name=n, title=n, kind=k, parameters=p)
+        for n, k, p in (("dense", Kind.DENSE, {}), ("openvino_int8", Kind.PRECISION, None))
+    )
+    common = {"held": 0.0, "reused": 0.0, "watts": 15.0}
+    dense = Measured(
+        choice=plainly, mean_ms=90.0, slowest_ms=95.0, loss=Loss(whole=0.0, moving=0.0), busy_ms=90.0, **common
+    )
+    int8 = Measured(
+        choice=fast, mean_ms=30.0, slowest_ms=33.0, loss=Loss(whole=0.01, moving=0.01), busy_ms=30.0, **common
+    )
+    verdict = " ".join(choose([dense, int8], Target.parse("15fps"), decisions=100.0).verdict)
+    assert "No way that the nodes have reaches at least 15 frames per second" in verdict
+    assert "openvino_int8, would take 30.0 ms and lose 0.010" in verdict
+
+
 def test_of_skipping_is_told_what_drops_frames_and_what_turns_it_off() -> None:
     dense, skipping = (
         Measured(

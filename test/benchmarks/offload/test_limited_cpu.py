@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.offload.limited_cpu import DutyCycle
+from benchmarks.offload import limited_cpu
+from benchmarks.offload.limited_cpu import DutyCycle, LimitedCpu
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.nodes.limited import find_trace
 
@@ -33,6 +34,24 @@ def test_a_process_gets_a_part_of_its_time() -> None:
         share = (_used_s(process.pid) - used) / (time.monotonic() - started)
         process.kill()
     assert 0 < share < 0.6
+
+
+@pytest.mark.parametrize(("cores", "limit"), [(2.5, "12500 5000"), (0.2, "1000 5000"), (0.05, "1000 20000")])
+def test_a_control_group_gets_the_share_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: float, limit: str
+) -> None:
+    """The kernel takes no quota below a millisecond, so that a small share needs a longer period."""
+    monkeypatch.setattr(limited_cpu, "_ROOT", tmp_path)
+    (tmp_path / "cgroup.controllers").touch()
+    with LimitedCpu(cores):
+        (file,) = tmp_path.rglob("cpu.max")
+        assert file.read_text() == limit
+
+
+def test_processors_that_cannot_be_given_are_refused() -> None:
+    assert DutyCycle(2.0).kind == "affinity"
+    with pytest.raises(ConfigError, match=r"1\.5 processors"):
+        DutyCycle(1.5)
 
 
 def _used_s(pid: int) -> float:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.offload.metered_play import MeteredPlay, described
 from benchmarks.offload.tally import Tally
 from cacheinf_ros.energy import NoMeter, PowerModel
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.harness.playback import Played
 from cacheinf_ros.nodes.recorder import Recorded
 
@@ -36,11 +38,11 @@ class Broken(Counting):
         return super().joules()
 
 
-def results(*took_ms: float) -> list[Recorded]:
+def results(*took_ms: float, error: str = "") -> list[Recorded]:
     """Make results that arrive one second apart."""
     return [
         Recorded(
-            stamp_ns=i, arrived_ns=i * 10**9, model="", variant="", why="", mode="", where="robot", error="",
+            stamp_ns=i, arrived_ns=i * 10**9, model="", variant="", why="", mode="", where="robot", error=error,
             reuse_ratio=0.5, active_share=0.5, stage_ms={"engine": ms}, boxes=(), serialized=b"",
         )
         for i, ms in enumerate(took_ms)
@@ -68,6 +70,30 @@ def test_the_share_of_sending_is_of_all_frames() -> None:
     assert figures["transmit_ms"] == pytest.approx(10.0)
     assert figures["transmit_share"] == pytest.approx(0.2)
     assert (figures["latency_ms"]["mean"], figures["latency_ms"]["std"]) == (50.0, 10.0)
+
+
+def test_joules_by_the_model_are_of_the_frames_that_the_node_counted() -> None:
+    """The first of four frames takes longest, and what the robot computed in it is counted like its time."""
+    found = Tally(1)
+    counts = Counter({"robot_us": 640_000, "transmit_us": 40_000, "receive_us": 20_000})
+    found.add(played(550.0, 50.0, 50.0, 50.0), counts, None)
+    figures = found.figures(over_time=False)
+    assert figures["latency_ms"]["mean"] == 50.0
+    assert figures["energy_j"] == pytest.approx(PowerModel().joules(175.0, 160.0, 10.0, 5.0))
+
+
+def test_frames_that_failed_have_no_latency_and_are_told() -> None:
+    both = [*results(50.0, 40.0, 60.0), *results(0.0, error="no room")]
+    failed = Played(published=5, accepted=5, dropped=0, results=both, links={}, class_maps=[], promises={})
+    found = Tally(1)
+    found.add(failed, Counter(), None)
+    figures = found.figures(over_time=False)
+    assert (figures["latency_ms"]["mean"], figures["where"]) == (50.0, {"robot": 2})
+    assert (figures["errors"], figures["first_error"], figures["unanswered"]) == (1, "no room", 1)
+    nothing = Tally(0)
+    nothing.add(replace(failed, results=both[3:]), Counter(), None)
+    with pytest.raises(CacheinfError, match="no room"):
+        nothing.figures(over_time=False)
 
 
 def test_joules_are_the_meters_where_it_was_read_each_time() -> None:

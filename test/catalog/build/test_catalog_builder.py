@@ -37,9 +37,14 @@ def test_built_in_frames_know_the_truth() -> None:
     assert not boxes.training and all(sample.truth is not None for sample in boxes.held_out)
 
 
-def test_frames_are_not_used_twice() -> None:
+def test_frames_are_not_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CatalogError, match="scene:fixed cannot be trained on and measured with"):
         load_data(load_model("scenenet").card, ["scene:fixed"], ["scene:fixed"], (1, 1))
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for spelling in ("pictures/", "./pictures", str(tmp_path / "pictures")):
+        with pytest.raises(CatalogError, match=r"pictures.* cannot be trained on and measured with"):
+            load_data(load_model("scenenet").card, ["pictures"], [spelling], (1, 1))
     with pytest.raises(CatalogError, match="no frames to measure with"):
         load_data(load_model("scenenet").card, [], [], (1, 1))
 

@@ -18,7 +18,7 @@ from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.finetune import class_loss
 from cacheinf_ros.catalog.build.variant_accuracy import Judge
 from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model, train_heads
-from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+from cacheinf_ros.catalog.heads.head_folder import check_name, read_heads, write_heads
 from cacheinf_ros.catalog.labelled_pictures import (
     SCENE_ATTRIBUTES,
     Labelled,
@@ -267,3 +267,10 @@ def test_the_same_seed_shows_the_same_scenes() -> None:
     first, again, other = (list(scene_samples(15, 1, (64, 96), seed)) for seed in (1, 1, 2))
     assert all(np.array_equal(a.image, b.image) and a.classes == b.classes for a, b in zip(first, again, strict=True))
     assert any(not np.array_equal(a.image, b.image) for a, b in zip(first, other, strict=True))
+
+
+def test_names_that_no_file_can_have_are_refused_before_any_training() -> None:
+    check_name("front_door-2")
+    for name in ("front door", "../door", ""):
+        with pytest.raises(CatalogError, match="rename its folder"):
+            check_name(name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from networks.lowered import graph_of
 
 from cacheinf_ros.engine import Engine, EngineConfig, Precision, Preprocessor, quantise_onnx
-from cacheinf_ros.graph import load_model
-from cacheinf_ros.graph.ir import Conv, Int8Conv
+from cacheinf_ros.engine.quantisation import int8_graph
+from cacheinf_ros.engine.quantisation.embedded import _units
+from cacheinf_ros.graph import Scales, load_model
+from cacheinf_ros.graph.ir import Conv, Int8Conv, Levels
 
 SIZE = (24, 32)
 
@@ -60,3 +64,40 @@ def test_a_quantised_file_gives_what_onnx_runtime_gives(quantised: Path) -> None
 
     (floats,) = Engine(model, EngineConfig(threads=1)).run(image, None).outputs.values()
     assert np.abs(floats - expected).max() / step < 1.01, "and in float32 its rounding is kept"
+
+
+def conv(*rows: list[float], bias: float = 0.5) -> Conv:
+    weight = torch.tensor(rows, dtype=torch.float32)[:, :, None, None]
+    module = torch.nn.Conv2d(weight.shape[1], len(rows), 1)
+    with torch.no_grad():
+        module.weight.copy_(weight)
+        module.bias.fill_(bias)
+    (found,) = (o for o in graph_of(module.eval(), (4, 4)).operators if isinstance(o, Conv))
+    return found
+
+
+def test_units_are_those_that_the_file_rounded_to() -> None:
+    """Weights may go down to -128 units; of 8 bits from another level of zero, up to 255, each is rounded anew."""
+    units = _units(conv([-1.28, 0.5, 0.03], [1.27, -0.02, 0.0], [2.55, 0.01, 0.0], [0.0, 0.0, 0.0]))
+    assert units is not None
+    np.testing.assert_allclose(units[:3], [0.01, 0.01, 2.55 / 127], rtol=1e-5)
+
+
+def test_weights_that_were_not_rounded_are_known() -> None:
+    weights = np.random.default_rng(0).normal(0, 1, (2, 3)).tolist()
+    assert _units(conv(*weights)) is None
+
+
+def test_a_channel_without_weights_keeps_its_bias() -> None:
+    """ONNX Runtime gives it any unit; with one too small the bias was cut to nothing."""
+    dead = conv([0.0, 0.0, 0.0], [1.27, -0.02, 0.0])
+    levels = Levels(scale=0.02, zero=0)
+    units = _units(dead)
+    assert units is not None
+    graph = graph_of(torch.nn.Conv2d(3, 2, 1).eval(), (4, 4))
+    graph = replace(graph, operators=(replace(dead, inputs=(graph.input,), output=graph.operators[0].output),))
+    made = int8_graph(graph, Scales(levels={graph.input: levels}, weight_scales={graph.operators[0].output: units}))
+    (rounded,) = (o for o in made.operators if isinstance(o, Int8Conv))
+    steps = rounded.bias / (levels.scale * rounded.weight_scale)
+    assert bool((steps.abs() <= 2**29 * 1.001).all())
+    np.testing.assert_allclose(rounded.weight_scale[1], 0.01, rtol=1e-5)

@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import typer
 from numpy.typing import NDArray
 from oracle import changed
 from typer.testing import CliRunner
 
 from cacheinf_ros.cli.quantise_command import quantise as command
-from cacheinf_ros.engine import Engine, EngineConfig, Mode, Precision
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Precision, quantisation
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.quantisation import keep_scales, kept_scales, quantise
-from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.errors import ConfigError, EngineError
+from cacheinf_ros.graph import Model, ModelCard, load_model, model_of
 from cacheinf_ros.sources import open_source
 
 SCENE = "scene:fixed?frames=8&size=96x128"
@@ -84,3 +87,74 @@ def test_bounded_mode_calibrates(
     engine.calibrate(images[:3])
     engine.run(images[3], None)
     assert engine.bounded.audit() is not None
+
+
+def test_scales_are_not_used_for_a_card_with_other_values(model: Model, tmp_path: Path, monkeypatch: Any) -> None:
+    """The image's levels span the values of the card that the scales were made with."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    scales = quantise(model, [np.zeros((96, 128, 3), np.uint8)], 1).scales
+    keep_scales(model, scales)
+    assert kept_scales(model) is not None
+    assert kept_scales(replace(model, card=model.card.changed(scale=1.0))) is None
+
+
+class Decided(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 16, 3, 1, 1)
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        scores = self.layer(image)
+        return {"seen": scores > 0.1, "classes": scores.argmax(1).to(torch.uint8)}
+
+
+def test_outputs_that_are_no_floats_are_compared_as_numbers(images: list[NDArray[np.uint8]]) -> None:
+    card = ModelCard(name="decided", input_size=(24, 32))
+    found = quantise(model_of(Decided().eval(), card), images, 1)
+    assert all(0 <= error < 2 for error in found.output_errors.values())
+
+
+class Masked(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(3, 16, 3, 1, 1), torch.nn.Conv2d(16, 16, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.log(torch.relu(self.first(image)))  # minus infinity where nothing is left
+        return self.second(torch.exp(x))
+
+
+def test_maps_with_infinite_values_stay_floats(images: list[NDArray[np.uint8]]) -> None:
+    loaded = model_of(Masked().eval(), ModelCard(name="masked", input_size=(24, 32)))
+    found = quantise(loaded, images, 1)
+    assert np.isfinite(found.error)
+
+
+def test_frames_are_judged_all_over_the_recording(model: Model, images: list[NDArray[np.uint8]]) -> None:
+    """Of 15 frames the first eight were taken."""
+    seen: list[int] = []
+
+    class Noting(list):  # type: ignore[type-arg]
+        def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, slice):
+                seen.extend(range(len(self))[key])
+            return super().__getitem__(key)
+
+    quantise(model, Noting([images[0]] * 15), 1)
+    assert max(seen) == 14 and len(seen) <= 8
+
+
+def test_a_model_that_was_quantised_before_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantisation, "own_scales", lambda model: object())
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, ["scenenet", "--source", SCENE, "--size", "96x128"])
+    assert isinstance(result.exception, ConfigError) and "quantised already" in str(result.exception)
+
+
+def test_scales_that_could_not_be_kept_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantisation, "keep_scales", lambda model, scales: None)
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, ["scenenet", "--source", SCENE, "--size", "96x128", "--frames", "2"])
+    assert isinstance(result.exception, ConfigError) and "could not be kept" in str(result.exception)

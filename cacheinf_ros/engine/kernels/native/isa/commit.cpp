@@ -19,8 +19,12 @@ inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
 
 template <class Value>  // float, BFloat16, or uint8_t: levels
 inline Vector change_of(const Value* computed, const Value* old, int channel, int width) {
-  return load_part(computed + channel, width) - load_part(old + channel, width);
+  const Vector now = load_part(computed + channel, width), before = load_part(old + channel, width);
+  return now == before ? all(0) : now - before;  // equal infinities have no difference
 }
+
+// A change that is no number counts: nothing else would ever take NaN out of a map.
+inline bool is_above(float change, float threshold) { return !(change <= threshold); }
 
 template <class Value>
 float sum_of_squares(const ci_step& step, const Value* computed, const Value* old) {
@@ -34,15 +38,15 @@ float sum_of_squares(const ci_step& step, const Value* computed, const Value* ol
 }
 
 inline bool any_above(Vector v, float threshold) {
-  const auto above = v > all(threshold);
+  const auto within = v <= all(threshold);
   int any = 0;
-  for (int i = 0; i < kLanes; ++i) any |= above[i];
+  for (int i = 0; i < kLanes; ++i) any |= ~within[i];
   return any != 0;
 }
 
 template <class Value>
 bool differs(const ci_step& step, const Value* computed, const Value* old) {
-  if (step.criterion == CI_SUM_OF_SQUARES) return sum_of_squares(step, computed, old) > step.threshold;
+  if (step.criterion == CI_SUM_OF_SQUARES) return is_above(sum_of_squares(step, computed, old), step.threshold);
   if (sizeof(Value) == 1 && step.threshold == 0 && !step.weight)
     return std::memcmp(computed, old, step.channels) != 0;
   for (int c = 0; c < step.channels; c += kLanes) {
@@ -88,7 +92,7 @@ void commit_pooled(ci_threads* threads, const ci_step& step, const Value* comput
       while (end < last && rows[end] < end_of_line) ++end;
       pool_line(squares + y * pitch, pitch, rows[i] - y * width, rows[end - 1] - y * width + 1, columns, pooled);
       for (; i < end; ++i) {
-        changed[i] = pooled[rows[i] - y * width] > kPoolTotal * step.threshold;
+        changed[i] = is_above(pooled[rows[i] - y * width], kPoolTotal * step.threshold);
         if (changed[i]) copy(row_of<Value>(step, rows[i]), computed + int64_t(i) * step.channels, step.channels);
       }
     }

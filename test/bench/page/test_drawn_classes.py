@@ -1,0 +1,30 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A list of a frame's classes is written, and a class map is drawn over the picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cacheinf_ros.bench.page.player import _answer
+from cacheinf_ros.bench.page.worst_frames import draw_decision
+from cacheinf_ros.bench.trace import Still
+
+LABELS = ("floor", "cup", "door", "chair")
+
+
+def test_several_classes_of_a_frame_are_named() -> None:
+    still = Still.of(np.full((120, 160, 3), 90, np.uint8))
+    classes = np.array([[3, 1]], np.int64)
+    assert _answer(classes, LABELS) == "chair, cup"
+    changed = (draw_decision(still, classes, LABELS) != still.picture()).any(2)
+    assert changed[:30].any() and not changed[30:].any(), "the names stand at the top, and nothing is tinted"
+    assert _answer(classes[:, :1], LABELS) == "chair"
+
+
+def test_a_class_map_is_drawn() -> None:
+    still = Still.of(np.full((120, 160, 3), 90, np.uint8))
+    classes = np.zeros((6, 8), np.uint8)
+    classes[:, 4:] = 2
+    drawn = draw_decision(still, classes, LABELS)
+    assert (drawn[:, 20] != drawn[:, -20]).any(1).all()
+    assert str(_answer(classes, LABELS)).startswith("data:image/png")
