@@ -26,7 +26,7 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.gpu.camera_batch import CameraBatch
 from cacheinf_ros.engine.gpu.frame_on_device import FrameOnDevice
-from cacheinf_ros.engine.gpu.launching import Launch, noted_launches
+from cacheinf_ros.engine.gpu.kernel_launches import Launch, noted_launches
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.preprocess import Preprocessor

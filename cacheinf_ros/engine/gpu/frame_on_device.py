@@ -15,7 +15,7 @@ from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.frame_kernels import EVERYTHING, TOUCH_ALL, TOUCH_MARGIN, write_frame
 from cacheinf_ros.engine.gpu.frame_taps import FrameTaps
-from cacheinf_ros.engine.gpu.launching import launch
+from cacheinf_ros.engine.gpu.kernel_launches import launch
 from cacheinf_ros.engine.gpu.set_launches import Action
 from cacheinf_ros.engine.preprocess import MARGIN, Preprocessor
 from cacheinf_ros.memory import aligned

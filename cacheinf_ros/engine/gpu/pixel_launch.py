@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cacheinf_ros.engine.gpu.launching import launch
+from cacheinf_ros.engine.gpu.kernel_launches import launch
 
 SMALLEST_SIDE = 16
 """The smallest side of a matrix product on Tensor Cores."""

@@ -11,7 +11,7 @@ from cacheinf_ros.engine.delta_threshold import Criterion
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.gpu import set_kernels
 from cacheinf_ros.engine.gpu.device_set import DeviceSet
-from cacheinf_ros.engine.gpu.launching import launch
+from cacheinf_ros.engine.gpu.kernel_launches import launch
 from cacheinf_ros.engine.gpu.limits import Limits
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, masked_pixels
 from cacheinf_ros.engine.gpu.triton_kernels import below_one_another

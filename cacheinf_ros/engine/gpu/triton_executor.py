@@ -25,7 +25,7 @@ from cacheinf_ros.engine.execution.reference_executor import prepared_poison, re
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
-from cacheinf_ros.engine.gpu.launching import compile_together, noted_launches
+from cacheinf_ros.engine.gpu.kernel_launches import compile_together, noted_launches
 from cacheinf_ros.engine.gpu.limits import Limits
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.set_launches import REFRESH, TAKES_PART, Action, SetLaunches

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from cacheinf_ros.engine.gpu.launching import compile_together, launch, noted_launches
+from cacheinf_ros.engine.gpu.kernel_launches import compile_together, launch, noted_launches
 
 GPU = torch.device("cuda", 0)  # the machine need not have one
 
