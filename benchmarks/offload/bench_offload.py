@@ -127,7 +127,7 @@ def _print(report: dict[str, Any]) -> None:
         )  # fmt: skip
         for policy, figures in found["systems"].items():
             latency = figures["latency_ms"]
-            times = (f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))
+            times = ("n/a" if latency[key] is None else f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))
             where = ", ".join(f"{count} {place}" for place, count in figures["where"].items())
             table.add_row(
                 policy, *times, f"{figures['mb_per_frame']:.3f}", f"{figures['local_share']:.0%}", where,

@@ -10,7 +10,6 @@ import numpy as np
 
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.energy import EnergyKind, PowerModel
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.harness.playback import Played
 
 
@@ -58,19 +57,17 @@ class Tally:
 
         ``transmit_share`` is the share of the time in which the robot sent. Like joules by the model and everything
         that the node counts, it is over all frames, including those that do not count. Frames that failed have no
-        latency.
-
-        Raises:
-            CacheinfError: all frames that count failed.
+        latency; it is None where all did.
         """
         transmit_ms, receive_ms = self._per_frame("transmit_us") / 1e3, self._per_frame("receive_us") / 1e3
         joules, kind = self._energy(transmit_ms, receive_ms)
-        if not self._latency:
-            raise CacheinfError(f"no frame could be answered: {self._first_error}")
+        latency = dict.fromkeys(("p50", "p95", "mean", "std"))
+        if self._latency:
+            latency = summary(self._latency) | {"std": round(float(np.std(self._latency)), 3)}
         found = {
-            "latency_ms": summary(self._latency) | {"std": round(float(np.std(self._latency)), 3)},
+            "latency_ms": latency,
             "transmit_ms": transmit_ms,
-            "transmit_share": transmit_ms / self._frame_ms,
+            "transmit_share": transmit_ms / max(self._frame_ms, 1e-9),
             "receive_ms": receive_ms,
             "mb_per_frame": self._per_frame("bytes_sent") / 1e6,
             "mb_received_per_frame": self._per_frame("bytes_received") / 1e6,

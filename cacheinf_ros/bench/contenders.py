@@ -19,6 +19,7 @@ from cacheinf_ros.bench.torch_compiled import compiled_by_torch
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_torch
 from cacheinf_ros.engine.int8_content import int8_content
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 
 _log = logging.getLogger(__name__)
@@ -116,11 +117,19 @@ def dense_engines(
 
     Args:
         device: the device of GPU engines, and of torch where it is added.
+
+    Raises:
+        EngineError: torch cannot compute the model on the device.
     """
     dense = build_contenders(model, contenders, threads, images, device).runs
     if all(contender.precision.loses for contender in dense):
         by_torch = GpuContender.TORCH if is_gpu(device) else Contender.CHANNELS_LAST
-        dense |= build_contenders(model, (by_torch,), threads, device=device).runs
+        added = build_contenders(model, (by_torch,), threads, device=device)
+        if not added.runs:
+            raise EngineError(
+                f"no dense engine in float32 on {device}: {by_torch.value} {added.missing[by_torch.value]}"
+            )
+        dense |= added.runs
     return dense
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
 from cacheinf_ros.mode import Mode
 
+_log = logging.getLogger(__name__)
 WARM_UP = 2
 """The number of frames that every contender runs before any frame is counted."""
 _GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
@@ -85,8 +87,18 @@ def run_engine_benchmark(
 
 
 def _eager(model: Model, device: str) -> Dense:
-    """Return the module itself, in float32 on the engine's device: the graph that was made of it may be wrong."""
-    return run_by_torch(copy.deepcopy(model.module).to(device) if is_gpu(device) else model.module, device=device)
+    """Return the module itself, in float32: the graph that was made of it may be wrong.
+
+    It runs on the engine's device, which is faster, where it puts nothing on the CPU of its own accord.
+    """
+    if is_gpu(device):
+        there = run_by_torch(copy.deepcopy(model.module).to(device), device=device)
+        try:
+            there(np.zeros((1, 3, *model.input_size), np.float32))
+            return there
+        except RuntimeError as error:
+            _log.info("the reference runs on the CPU: on %s %s", device, str(error).splitlines()[0])
+    return run_by_torch(model.module)
 
 
 def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tuple[list[Image], list[CacheMap | None]]:

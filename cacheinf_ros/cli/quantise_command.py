@@ -51,8 +51,9 @@ def quantise(
     if own_scales(loaded) is not None:
         raise ConfigError(f"{loaded.name} was quantised already, and keeps its own scales: set precision to int8")
     recording = open_source(source)
-    step = -(-recording.length // frames) if recording.length else _STEP
-    images = [frame.image for frame in islice(recording, 0, frames * step, step)]
+    length = recording.length or frames * _STEP
+    wanted = {number * length // frames for number in range(min(frames, length))} if length > frames else range(length)
+    images = [frame.image for frame in islice(recording, max(wanted) + 1) if frame.index in wanted]
     console = Console()
     with console.status("") as status:
         found = find_scales(loaded, images, threads, status.update)

@@ -120,9 +120,10 @@ class Engine:
     def configure(self, config: EngineConfig) -> None:
         """Apply the parameters that may change between frames: all those that are live.
 
-        In another mode the next frame is computed completely, as the cache holds what the mode before left in it.
+        Where another mode follows deepcache or bounded, the next frame is computed completely, as these leave errors in
+        the cache that the other one does not allow.
         """
-        if config.mode is not self._config.mode:
+        if config.mode is not self._config.mode and self._config.mode in (Mode.DEEPCACHE, Mode.BOUNDED):
             self.reset()
         self._config = config
         self.bounded.configure(config)

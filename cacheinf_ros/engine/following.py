@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine.execution.propagation import TapTable
-from cacheinf_ros.graph import AxisTaps, Graph
+from cacheinf_ros.engine.execution.propagation import TapTable, is_periodic
+from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Conv, Pool, Resample
 
 Size = tuple[int, int]
@@ -142,7 +142,7 @@ def shift_unit(graph: Graph) -> Size | None:
         in_size = tensors[operator.inputs[0]].size
         if isinstance(operator, Resample):
             table = TapTable.of_taps(operator.rows, operator.columns)
-            is_regular = _is_regular(operator.rows, in_size[0]) and _is_regular(operator.columns, in_size[1])
+            is_regular = is_periodic(operator.rows) and is_periodic(operator.columns)
         else:
             table = TapTable.of_window(operator.window)
             sides = zip(in_size, operator.window.stride, operator.window.out_size, strict=True)
@@ -161,15 +161,3 @@ def _reads_its_place(table: TapTable, in_size: Size) -> bool:
         if not ((taps >= 0) & (begins < (outputs + 1) * side) & (ends > outputs * side)).any(axis=1).all():
             return False
     return True
-
-
-def _is_regular(taps: AxisTaps, in_size: int) -> bool:
-    """Tell whether outputs one period on read inputs one period on with the same weights, except at the borders."""
-    out_size = taps.out_size
-    period_in, period_out = in_size // np.gcd(in_size, out_size), out_size // np.gcd(in_size, out_size)
-    index, weight = taps.index.numpy(), taps.weight.numpy()
-    inner = np.arange(2 * period_out, out_size - 3 * period_out)
-    if not len(inner):
-        return False
-    moved = (index[inner + period_out] == index[inner] + period_in).all()
-    return bool(moved and np.allclose(weight[inner + period_out], weight[inner], atol=1e-6))

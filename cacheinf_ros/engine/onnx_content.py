@@ -6,11 +6,15 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.graph import Model, graph_hash, has_all_weights, quiet_torch
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 
 def onnx_content(model: Model) -> bytes:
@@ -47,8 +51,20 @@ def _own_file(model: Model) -> bytes | None:
     shapes = [tuple(side.dim_value for side in each.type.tensor_type.shape.dim) for each in inputs]
     takes_floats = all(each.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for each in inputs)
     same_outputs = [each.name for each in graph.output] == [name for name, _ in model.graph.outputs]
-    is_same = takes_floats and same_outputs and shapes == [(1, 3, *model.input_size)]
+    is_same = takes_floats and same_outputs and shapes == [(1, 3, *model.input_size)] and not _has_other_floats(graph)
     return path.read_bytes() if is_same and has_all_weights(graph) else None
+
+
+def _has_other_floats(graph: GraphProto) -> bool:
+    """Tell whether a part of a graph is in float16 or the like, which the model computes in float32."""
+    from onnx import TensorProto, helper
+
+    others = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+    said = [helper.get_attribute_value(a) for node in graph.node for a in node.attribute if a.name in ("to", "value")]
+    kinds = [each.data_type if isinstance(each, TensorProto) else each for each in said]
+    return not others.isdisjoint([tensor.data_type for tensor in graph.initializer]) or any(
+        isinstance(kind, int) and kind in others for kind in kinds
+    )
 
 
 def _exported(model: Model) -> bytes:

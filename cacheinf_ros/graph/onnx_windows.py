@@ -58,6 +58,9 @@ class _Sliding:
         Args:
             size: (height, width).
             extra: rows and columns that are added at the end: ``output_padding``.
+
+        Raises:
+            ModelError: the result has fewer rows or columns than that.
         """
         total = [
             stride * (before - 1) + more + dilation * (window - 1) + 1 - after
@@ -65,6 +68,10 @@ class _Sliding:
                 x.shape[2:], size, extra, self.kernel_shape, self.strides, self.dilations, strict=True
             )
         ]
+        if min(total) < 0:
+            raise ModelError(
+                f"the ONNX operator ConvTranspose to {size}, larger than what it computes, is not supported"
+            )
         halves = [each // 2 for each in total]
         others = [each - half for each, half in zip(total, halves, strict=True)]
         first, last = (halves, others) if self.auto_pad == b"SAME_UPPER" else (others, halves)

@@ -117,6 +117,7 @@ class SplitCache(CachedModel):
         was_shared, took_ms = result.engine.where != "local", result.engine.stage_ms["compute"]
         by_engine = result.engine.by_engine and result.mode != HELD
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms, by_engine=by_engine)
+        self._link.count(spent)
         self._costs_so_far.add(spent, took_ms, self._money())
         return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")
 

@@ -198,15 +198,12 @@ class Pipeline:
 
     def _account(self, where: str) -> None:
         """Add what the last frame took to the node's energy and, where a server is used, to its counts."""
-        spent, count = self._spent, self._node.health.count
-        self._energy.add(time.monotonic(), spent)
-        if self._connection is None:
+        self._energy.add(time.monotonic(), self._spent)
+        if self._sharing is None:
             return
-        count("robot_us", round(1e3 * spent.compute_ms))
-        count("transmit_us", round(1e3 * spent.transmit_ms))
-        count("receive_us", round(1e3 * spent.receive_ms))
+        self._sharing.count(self._spent)
         if self._policy.sends_frames:  # otherwise the shared rows are counted
-            count("local_permille", 0 if where == "server" else 1000)
+            self._node.health.count("local_permille", 0 if where == "server" else 1000)
 
     @property
     def waits_for_server(self) -> bool:

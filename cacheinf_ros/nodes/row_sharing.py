@@ -168,6 +168,12 @@ class RowSharing(LinkedSession[RowSession]):
         self._note("predicted_ms", f"{choice.predicted_ms:.1f}")
         return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
 
+    def count(self, spent: Spent) -> None:
+        """Count the times of the robot's part in a frame, for diagnostics."""
+        self._health.count("robot_us", round(1e3 * spent.compute_ms))
+        self._health.count("transmit_us", round(1e3 * spent.transmit_ms))
+        self._health.count("receive_us", round(1e3 * spent.receive_ms))
+
     def _make_session(self, name: str, before: RowSession | None) -> RowSession:
         return RowSession(name, self._identity, self._space, self._config, self._connection.send, before=before)
 

@@ -54,6 +54,18 @@ def open_source(reference: str) -> Source:
     return VideoSource(path)
 
 
+def place_of(reference: str) -> str:
+    """Return the same text for all spellings of a recording's path, with its topic; raw values do not count.
+
+    Raises:
+        SourceError: the range of values cannot be read.
+    """
+    if reference.startswith(_SCENE):
+        return reference
+    path, topic = _split_topic(_split_range(expanded(reference))[0])
+    return f"{path.resolve()}:{topic}" if topic else str(path.resolve())
+
+
 def value_range_of(reference: str) -> ValueRange | None:
     """Return which raw values a reference says are black and white; None: it does not say.
 

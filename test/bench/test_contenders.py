@@ -10,8 +10,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from cacheinf_ros.bench.contenders import Contender, build_contenders, contenders_on
+from cacheinf_ros.bench.contenders import Contender, build_contenders, contenders_on, dense_engines
 from cacheinf_ros.engine.dense_backends import run_by_onnxruntime
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import ModelCard, load_model, model_of
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -63,6 +64,13 @@ def test_onnxruntime_runs_a_model_without_a_word(capfd: pytest.CaptureFixture[st
     eager, other = (dense(image)[0] for dense in build_contenders(model, wanted, threads=1).runs.values())
     np.testing.assert_allclose(other, eager, rtol=1e-3, atol=1e-4)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    network = torch.nn.Conv2d(3, 4, 3, padding=1).eval()
+    model = model_of(network, ModelCard(name="t", input_size=(12, 16)))
+    with pytest.raises(EngineError, match="no dense engine in float32 on cuda:99: torch_cuda"):
+        dense_engines(model, (), 1, [], "cuda:99")
 
 
 def test_those_for_a_gpu_compute_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

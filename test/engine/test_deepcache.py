@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import ModelCard, load_model, model_of
 
 MIXED = mixed_model()
 
@@ -69,3 +70,23 @@ def test_expired_maps_recompute_everything() -> None:
     engine.run(image, None)
     result = engine.run(image, CacheMap.nothing((61, 47), 10, "expired"))
     assert (result.mode, result.active_share) == (Mode.DENSE, 1.0)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [torch.nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), torch.nn.ReflectionPad2d(1)],
+    ids=["aligned corners", "reflection"],
+)
+def test_what_resamples_unevenly_is_not_computed_whole_where_the_picture_moves(layer: torch.nn.Module) -> None:
+    """No shift is the same on both sides of it, so nothing is gained by marking its outputs as the image's ends."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 1, 1), layer, torch.nn.Conv2d(4, 4, 1)).eval()
+    model = model_of(network, ModelCard(name="uneven", input_size=(80, 120)))
+    engine = Engine(model, EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False))
+    world = np.random.default_rng(0).integers(0, 256, (100, 200, 3), dtype=np.uint8)
+    engine.run(world[:80, 40:160], None)
+    reusable = np.ones((10, 15), bool)
+    reusable[-1] = False
+    reusable[:, 0] = False
+    cache_map = CacheMap.of_blocks(reusable, (80, 120), 8, Motion.translation(8, -8))
+    result = engine.run(np.ascontiguousarray(world[8:88, 32:152]), cache_map)
+    assert 0 < result.active_share < 0.5

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.interpret import DenseGraph
@@ -211,6 +212,10 @@ def test_files_in_other_floats_are_computed_in_float32(tmp_path: Path, kind: int
     x = floats(1, 3, *SIZE)
     (expected,) = ReferenceEvaluator(reference).run(None, {"x": x})
     assert_computes(tmp_path / "net.onnx", x, expected)
+    if casts:  # other engines that compute in float32 must not be given the file as it is
+        session = onnxruntime.InferenceSession(onnx_content(load_model(str(tmp_path / "net.onnx"))))
+        (ours,) = session.run(None, {session.get_inputs()[0].name: x})
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
@@ -254,6 +259,13 @@ def test_a_fully_connected_layer(tmp_path: Path) -> None:
     ]
     constants = {"w": floats(4, 3 * SIZE[0] * SIZE[1]), "b": floats(4)}
     assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", nodes, constants))
+
+
+def test_a_transposed_convolution_to_more_than_it_computes_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], auto_pad="SAME_UPPER")
+    saved(tmp_path / "net.onnx", [node], {"w": floats(3, 4, 1, 1)})
+    with pytest.raises(ModelError, match=r"larger than what it computes"):
+        load_model(str(tmp_path / "net.onnx"))
 
 
 def test_softmax_of_earlier_versions_is_over_all_later_dimensions(tmp_path: Path) -> None:

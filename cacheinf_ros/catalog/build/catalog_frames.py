@@ -20,7 +20,7 @@ from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Centers, ClassVector, DenseMap, Detector
-from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source
+from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source, place_of
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 
 BUILT_IN = "built-in"
@@ -80,8 +80,8 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
         CatalogError: a source is used for both, there is nothing to measure with, or the model has no such classes.
         SourceError: a source cannot be read.
     """
-    places = {_place(source) for source in training}
-    both = [source for source in held_out if source != BUILT_IN and _place(source) in places]
+    places = {place_of(source) for source in training}
+    both = [source for source in held_out if source != BUILT_IN and place_of(source) in places]
     if both:
         raise CatalogError(f"{', '.join(both)} cannot be trained on and measured with: give another --held-out")
     learn = _spread(_references(training, card, frames[0], trained=True), card, frames[0], trained=True)
@@ -94,12 +94,6 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
         description=f"{len(learn)} frames of {', '.join(training) or 'nothing'} for fine-tuning, "
         f"{len(measure)} of {', '.join(held_out)} held out",
     )
-
-
-def _place(source: str) -> str:
-    """Return the same for all spellings of a path."""
-    path = Path(expanded(source))
-    return str(path.resolve()) if path.exists() else source
 
 
 def _references(sources: Sequence[str], card: ModelCard, frames: int, *, trained: bool) -> list[str]:

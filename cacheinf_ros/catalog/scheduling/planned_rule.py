@@ -57,10 +57,14 @@ class PlannedRule:
         self._seen = {True: 0, False: 0}  # requests
         self._turns = 0  # times that the connection came or went
         self._connected = True
+        self._before = (self._turns, self._connected)  # the last request
 
     def saw(self, connected: bool, *, again: bool = False) -> None:
         """Count a request, with or without a connection to the cloud; ``again``: the last one, counted otherwise."""
-        self._seen[self._connected] -= again
+        if again:
+            self._seen[self._connected] -= 1
+            self._turns, self._connected = self._before
+        self._before = self._turns, self._connected
         self._turns += bool(sum(self._seen.values())) and connected is not self._connected
         self._seen[connected] += 1
         self._connected = connected

@@ -36,7 +36,8 @@ class Scheduler:
 
     For each request call :meth:`choose`, load what it says, execute, and :meth:`spend` what that took. After a request
     that was served from the cache, when there is time, call :meth:`update`; :meth:`apply` what it returns, load it, and
-    :meth:`spend` what that took. Call :meth:`failed` for what cannot be loaded. Deterministic: equal calls have equal
+    :meth:`spend` what that took. Call :meth:`failed` for what cannot be loaded, and :meth:`reconsider` where a request
+    cannot be served as decided. Deterministic: equal calls have equal
     answers.
 
     Attributes:

@@ -113,6 +113,23 @@ def _inverse_axis(positions: NDArray[np.int32], in_size: int) -> NDArray[np.int3
     return np.ascontiguousarray(np.where(counts[:, None] > 0, inverse, BEFORE).astype(np.int32))
 
 
+def is_periodic(taps: AxisTaps) -> bool:
+    """Tell whether outputs one period on read inputs one period on with the same weights, except at the ends."""
+    period_in, period_out = _periods(taps)
+    index, weight = taps.index.numpy(), taps.weight.numpy()
+    inner = np.arange(2 * period_out, taps.out_size - 3 * period_out)
+    if not len(inner):
+        return False
+    moved = (index[inner + period_out] == index[inner] + period_in).all()
+    return bool(moved and np.allclose(weight[inner + period_out], weight[inner], atol=_SAME_WEIGHT))
+
+
+def _periods(taps: AxisTaps) -> tuple[int, int]:
+    """Return the least numbers of inputs and outputs that lie side by side."""
+    common = math.gcd(taps.in_size, taps.out_size)
+    return taps.in_size // common, taps.out_size // common
+
+
 def _used(taps: AxisTaps) -> NDArray[np.int32]:
     used = (taps.weight != 0) | (torch.arange(taps.index.shape[1]) == 0)
     first = taps.index[:, :1].expand_as(taps.index)
@@ -134,13 +151,12 @@ def _used(taps: AxisTaps) -> NDArray[np.int32]:
 def _at_the_end(taps: AxisTaps) -> NDArray[np.bool_]:
     """Tell which outputs read other inputs, or with other weights, than those a period further in do; bool [outputs].
 
-    None do where the output has less than two periods, as nothing is the same then a shift further.
+    None do where the resampling is not periodic: no shift is the same then on both sides of it.
     """
-    common = math.gcd(taps.in_size, taps.out_size)
-    period_in, period_out = taps.in_size // common, taps.out_size // common
     outputs = np.arange(taps.out_size)
-    if taps.out_size < 2 * period_out:
+    if not is_periodic(taps):
         return np.zeros(taps.out_size, np.bool_)
+    period_in, period_out = _periods(taps)
     index, weight = taps.index.numpy(), taps.weight.numpy()
     step = np.where(outputs < taps.out_size // 2, 1, -1)
     other = outputs + step * period_out

@@ -73,10 +73,12 @@ def _units(conv: Conv) -> torch.Tensor | None:
     largest = rows.abs().amax(1).clamp(min=1e-12)
     found = largest / _LARGEST
     is_known = torch.zeros(len(rows), dtype=torch.bool)
+    rows = rows / largest[:, None]
+    lowest, highest = rows.amin(1), rows.amax(1)
     for count in range(_MOST_STEPS, 0, -1):
-        steps = rows * (count / largest)[:, None]
-        is_exact = (steps - steps.round()).abs().amax(1) < _EXACT
-        fits = (steps.amin(1) > -_LARGEST - 1.5) & (steps.amax(1) < _LARGEST + 0.5)
+        steps = rows * count
+        is_exact = steps.sub_(steps.round()).abs_().amax(1) < _EXACT
+        fits = (lowest * count > -_LARGEST - 1.5) & (highest * count < _LARGEST + 0.5)
         is_known |= is_exact
         found = torch.where(is_exact & fits, largest / count, found)
     return found.float() if bool(is_known.all()) else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -40,17 +41,21 @@ class Observed:
 
     Attributes:
         low, high: the smallest and the largest value, where 0 always counts as one.
+        is_finite: whether no value was infinite or NaN.
     """
 
     def __init__(self, channels: int) -> None:
         self.low = self.high = 0.0  # levels must always represent zero
+        self.is_finite = True
         self._samples: list[torch.Tensor] = []
         self._sum = torch.zeros(channels, dtype=torch.float64)
         self._frames = 0
 
     def add(self, pixels: torch.Tensor, generator: torch.Generator) -> None:
         """Add the values of a frame; ``pixels``: float32 [pixels, channels]."""
-        self.low, self.high = min(self.low, float(pixels.min())), max(self.high, float(pixels.max()))
+        low, high = float(pixels.min()), float(pixels.max())  # NaN where any value is
+        self.is_finite &= math.isfinite(low) and math.isfinite(high)
+        self.low, self.high = min(self.low, low), max(self.high, high)
         rows = max(1, _SAMPLES // pixels.shape[1])
         chosen = pixels if len(pixels) <= rows else pixels[torch.randint(len(pixels), (rows,), generator=generator)]
         self._samples.append(chosen.flatten().clone())

@@ -70,7 +70,7 @@ def quantise(
     observed = observe(runs, images)
     table = Preprocessor(model.card).table
     observed[model.graph.input].low, observed[model.graph.input].high = float(table.min()), float(table.max())
-    judging = _Judging(model, images[:: -(-len(images) // _JUDGED)], runs, threads)
+    judging = _Judging(model, _spread(images), runs, threads)
     found: dict[RangeMethod, Scales] = {}
     for method in RangeMethod:
         between(f"ranges by {method.value}")
@@ -99,6 +99,12 @@ def quantise(
 class _Errors:
     outputs: dict[str, float]
     tensors: dict[str, float]
+
+
+def _spread(images: Sequence[Image]) -> list[Image]:
+    """Return a few of the images, from all over the recording."""
+    count = min(_JUDGED, len(images))
+    return [images[number * len(images) // count] for number in range(count)]
 
 
 class _Judging:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -32,11 +31,11 @@ class RangeMethod(Enum):
 def levels_for(graph: Graph, observed: Mapping[str, Observed], method: RangeMethod) -> dict[str, Levels]:
     """Choose the levels of each tensor; tensors between which values are only moved have the same ones.
 
-    Tensors with infinite values get none: they stay floats.
+    Tensors with values that are infinite or NaN get none: they stay floats.
     """
     found: dict[str, Levels] = {}
     for group in _groups(graph, observed):
-        if not all(math.isfinite(observed[name].low) and math.isfinite(observed[name].high) for name in group):
+        if not all(observed[name].is_finite for name in group):
             continue
         levels = _levels([observed[name] for name in group], _fills(graph, group), method)
         found.update(dict.fromkeys(group, levels))

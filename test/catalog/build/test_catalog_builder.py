@@ -45,6 +45,8 @@ def test_frames_are_not_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for spelling in ("pictures/", "./pictures", str(tmp_path / "pictures")):
         with pytest.raises(CatalogError, match=r"pictures.* cannot be trained on and measured with"):
             load_data(load_model("scenenet").card, ["pictures"], [spelling], (1, 1))
+    with pytest.raises(CatalogError, match="cannot be trained on and measured with"):
+        load_data(load_model("scenenet").card, ["drive.mcap:/camera"], ["./drive.mcap:/camera?values=0..9"], (1, 1))
     with pytest.raises(CatalogError, match="no frames to measure with"):
         load_data(load_model("scenenet").card, [], [], (1, 1))
 

@@ -72,11 +72,11 @@ def test_the_most_accurate_that_fits_its_budget_is_loaded_and_stays() -> None:
 
 @pytest.mark.parametrize("preference", Preference)
 def test_a_request_that_is_decided_again_counts_once(preference: Preference) -> None:
-    """The server fails in the second of three requests, and the device answers."""
+    """The server fails in the second request, and the device answers."""
     known, other = catalog(LARGE, SMALL), catalog(SMALL, model="n")
     plain, again = (scheduler(known, other, energy_j=500, preference=preference) for _ in range(2))
     for each in (plain, again):
-        serve(each, 0.0, "n")
+        serve(each, 0.0, "n", connected=False)
     serve(plain, 1.0, connected=False)
     again.choose("m", 1.0, connected=True)
     found = again.reconsider("m", 1.0, connected=False)
@@ -84,7 +84,8 @@ def test_a_request_that_is_decided_again_counts_once(preference: Preference) -> 
     for name in ("m", "n"):
         one, two = plain._models[name], again._models[name]
         assert (one.requests, one.begun, one.frequency.count) == (two.requests, two.begun, two.frequency.count)
-    assert vars(plain._rule).get("_seen") == vars(again._rule).get("_seen")
+    for name in ("_seen", "_turns", "_connected"):
+        assert vars(plain._rule).get(name) == vars(again._rule).get(name)
 
 
 def test_a_smaller_variant_serves_where_the_larger_does_not_fit_the_budget() -> None:

@@ -80,5 +80,5 @@ def test_a_robot_that_prepares_images_otherwise_is_refused(folder: CatalogFolder
 
 def test_cards_that_say_nothing_may_be_of_a_known_detector() -> None:
     bare = ModelCard(name="m", factory="m", input_size=(48, 64))
-    assert len(possible_cards(bare)) == 11 and possible_cards(bare)[0] is bare
+    assert len(possible_cards(bare)) == 12 and possible_cards(bare)[0] is bare
     assert possible_cards(load_model(TINY).card.changed(mean=(0.0, 0.0, 0.0)))[1:] == ()
