@@ -21,7 +21,7 @@ def test_random_networks_equal_dense_while_the_camera_moves(seed: int, moves: li
     assert_follows_the_camera(random_model(seed).model(), moves, seed)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     mode=st.sampled_from(["bilinear", "bicubic"]),
     factor=st.sampled_from([2, 4]),

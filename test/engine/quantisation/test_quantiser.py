@@ -14,6 +14,7 @@ import torch
 import typer
 from numpy.typing import NDArray
 from oracle import changed
+from quantised import scales_of
 from typer.testing import CliRunner
 
 from cacheinf_ros.cli.quantise_command import quantise as command
@@ -26,6 +27,7 @@ from cacheinf_ros.graph import Model, ModelCard, load_model, model_of
 from cacheinf_ros.sources import open_source
 
 SCENE = "scene:fixed?frames=8&size=96x128"
+TINY = f"{Path(__file__).parents[2] / 'networks' / 'tiny.py'}:tiny"
 INT8 = EngineConfig(precision=Precision.INT8, threads=1, dense_fallback=False)
 pytestmark = pytest.mark.skipif(
     not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="the compiled kernels are not built"
@@ -93,8 +95,7 @@ def test_bounded_mode_calibrates(
 def test_scales_are_not_used_for_a_card_with_other_values(model: Model, tmp_path: Path, monkeypatch: Any) -> None:
     """The image's levels span the values of the card that the scales were made with."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    scales = quantise(model, [np.zeros((96, 128, 3), np.uint8)], 1).scales
-    keep_scales(model, scales)
+    keep_scales(model, scales_of(model))
     assert kept_scales(model) is not None
     assert kept_scales(replace(model, card=model.card.changed(scale=1.0))) is None
 
@@ -142,7 +143,7 @@ def test_a_model_that_was_quantised_before_is_refused(tmp_path: Path, monkeypatc
     monkeypatch.setattr(quantisation, "own_scales", lambda model: object())
     app = typer.Typer()
     app.command()(command)
-    result = CliRunner().invoke(app, ["scenenet", "--source", SCENE, "--size", "96x128"])
+    result = CliRunner().invoke(app, [TINY, "--source", "scene:fixed?frames=8&size=48x64"])
     assert isinstance(result.exception, ConfigError) and "quantised already" in str(result.exception)
 
 
@@ -150,5 +151,5 @@ def test_scales_that_could_not_be_kept_are_an_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(quantisation, "keep_scales", lambda model, scales: None)
     app = typer.Typer()
     app.command()(command)
-    result = CliRunner().invoke(app, ["scenenet", "--source", SCENE, "--size", "96x128", "--frames", "2"])
+    result = CliRunner().invoke(app, [TINY, "--source", "scene:fixed?frames=8&size=48x64", "--frames", "2"])
     assert isinstance(result.exception, ConfigError) and "could not be kept" in str(result.exception)
