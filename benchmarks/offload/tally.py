@@ -55,9 +55,10 @@ class Tally:
     def figures(self, *, over_time: bool) -> dict[str, Any]:
         """Compute the figures for the report; with ``over_time``, also the times of each frame of the first play.
 
-        ``transmit_share`` is the share of the time in which the robot sent. Like joules by the model and everything
-        that the node counts, it is over all frames, including those that do not count. Frames that failed have no
-        latency; it is None where all did.
+        ``transmit_share`` is the share of the time in which the robot sent. Like everything that the node counts, it is
+        over all frames, including those that do not count. Joules by the model are of a frame of the mean latency, in
+        which the robot computes, sends and receives for the same shares. Frames that failed have no latency; it is None
+        where all did.
         """
         transmit_ms, receive_ms = self._per_frame("transmit_us") / 1e3, self._per_frame("receive_us") / 1e3
         joules, kind = self._energy(transmit_ms, receive_ms)
@@ -67,7 +68,7 @@ class Tally:
         found = {
             "latency_ms": latency,
             "transmit_ms": transmit_ms,
-            "transmit_share": transmit_ms / max(self._frame_ms, 1e-9),
+            "transmit_share": self._share(transmit_ms),
             "receive_ms": receive_ms,
             "mb_per_frame": self._per_frame("bytes_sent") / 1e6,
             "mb_received_per_frame": self._per_frame("bytes_received") / 1e6,
@@ -88,8 +89,13 @@ class Tally:
         measured = [joules for joules in self._joules if joules is not None]
         if measured and len(measured) == len(self._joules):
             return float(np.mean(measured)), EnergyKind.MEASURED
-        compute_ms = self._per_frame("robot_us") / 1e3
-        return PowerModel().joules(self._frame_ms, compute_ms, transmit_ms, receive_ms), EnergyKind.MODELLED
+        frame_ms = float(np.mean(self._latency)) if self._latency else 0.0
+        used_ms = (self._per_frame("robot_us") / 1e3, transmit_ms, receive_ms)
+        return PowerModel().joules(frame_ms, *(self._share(each) * frame_ms for each in used_ms)), EnergyKind.MODELLED
+
+    def _share(self, used_ms: float) -> float:
+        """Return which share of the time of all frames something took; ``used_ms``: what it took per frame."""
+        return used_ms / max(self._frame_ms, 1e-9)
 
     @property
     def _frame_ms(self) -> float:

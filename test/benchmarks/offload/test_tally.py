@@ -72,13 +72,13 @@ def test_the_share_of_sending_is_of_all_frames() -> None:
 
 
 def test_joules_by_the_model_are_of_the_frames_that_the_node_counted() -> None:
-    """The first of four frames takes longest, and what the robot computed in it is counted like its time."""
+    """The first of four frames takes longest; the others' joules are of the shares of the time in all four."""
     found = Tally(1)
-    counts = Counter({"robot_us": 640_000, "transmit_us": 40_000, "receive_us": 20_000})
+    counts = Counter({"robot_us": 560_000, "transmit_us": 70_000, "receive_us": 35_000})
     found.add(played(550.0, 50.0, 50.0, 50.0), counts, None)
     figures = found.figures(over_time=False)
     assert figures["latency_ms"]["mean"] == 50.0
-    assert figures["energy_j"] == pytest.approx(PowerModel().joules(175.0, 160.0, 10.0, 5.0))
+    assert figures["energy_j"] == pytest.approx(PowerModel().joules(50.0, 40.0, 5.0, 2.5))
 
 
 def test_frames_that_failed_have_no_latency_and_are_told() -> None:
