@@ -17,8 +17,8 @@ from cacheinf_ros.bench.timing import summary
 __all__ = [
     "ALL_CONTENDERS", "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "WARM_UP", "AnyContender", "Change",
     "Contender", "OwnSettings", "ServerLink", "StreamPlan", "StreamRun", "changing", "contenders_on", "engines_on",
-    "frames_to_learn", "recorded",
-    "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark", "run_stream_benchmark", "summary",
+    "frames_to_learn", "recorded", "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark",
+    "run_stream_benchmark", "summary",
 ]  # fmt: skip
 
 # Subpackages with an interface of their own.

@@ -42,7 +42,7 @@ def quantise(
 
     Example: cacheinf quantise FastestDet.onnx --source clip.mp4
     """
-    from cacheinf_ros.engine.quantisation import keep_scales, own_scales
+    from cacheinf_ros.engine.quantisation import keep_scales, own_scales, spread
     from cacheinf_ros.engine.quantisation import quantise as find_scales
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
@@ -51,9 +51,8 @@ def quantise(
     if own_scales(loaded) is not None:
         raise ConfigError(f"{loaded.name} was quantised already, and keeps its own scales: set precision to int8")
     recording = open_source(source)
-    length = recording.length or frames * _STEP
-    wanted = {number * length // frames for number in range(min(frames, length))} if length > frames else range(length)
-    images = [frame.image for frame in islice(recording, max(wanted) + 1) if frame.index in wanted]
+    wanted = spread(recording.length or frames * _STEP, frames)
+    images = [frame.image for frame in islice(recording, wanted[-1] + 1) if frame.index in wanted]
     console = Console()
     with console.status("") as status:
         found = find_scales(loaded, images, threads, status.update)

@@ -14,7 +14,8 @@ from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.fixed_inputs import example_of
 from cacheinf_ros.graph.image_size import agreed_size
 
-_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+"""The types of floats in a file; all of them are computed in float32."""
 _MOVING = {"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}  # they compute nothing
 
 
@@ -43,7 +44,7 @@ def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[st
     channels = 1 if card.is_grey else 3
     size = _fixed_size(image, path, channels)
     kind = image.type.tensor_type.elem_type
-    if kind not in _FLOATS:
+    if kind not in FLOATS:
         _check_whole_numbers(model.graph.node, image.name, f"{path} takes {TensorProto.DataType.Name(kind).lower()}")
         if not card.says_values:
             raise ModelError(

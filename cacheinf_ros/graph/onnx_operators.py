@@ -20,10 +20,10 @@ from torch.nn import functional
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import onnx_resize as resizing
 from cacheinf_ros.graph import onnx_windows as windows
+from cacheinf_ros.graph.onnx_input import FLOATS
 
 Tensor = torch.Tensor
 
-_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 _HARD_SWISH_SLOPE = 1 / 6
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875  # ONNX' defaults
 
@@ -61,10 +61,10 @@ def _pow(x: Tensor, exponent: np.ndarray) -> Tensor:
     return torch.pow(x, float(values[0]))
 
 
-def _selu(x: Tensor, *, alpha: float | None = None, gamma: float | None = None) -> Tensor:
-    if alpha is None and gamma is None:
+def _selu(x: Tensor, *, alpha: float = _SELU_ALPHA, gamma: float = _SELU_GAMMA) -> Tensor:
+    if (alpha, gamma) == (_SELU_ALPHA, _SELU_GAMMA):
         return functional.selu(x)
-    return functional.elu(x, _SELU_ALPHA if alpha is None else alpha) * (_SELU_GAMMA if gamma is None else gamma)
+    return functional.elu(x, alpha) * gamma
 
 
 def _hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
@@ -197,7 +197,7 @@ def _flattened(call: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
 
 
 def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
-    if to not in _FLOATS or x.dtype != torch.float32:
+    if to not in FLOATS or x.dtype != torch.float32:
         raise ModelError("the ONNX operator Cast is supported only from float to float")
     return x  # all floats are computed in float32
 

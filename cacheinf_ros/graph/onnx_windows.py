@@ -113,9 +113,8 @@ def conv_transpose(
     extra = output_padding or [0, 0]
     if output_shape is None and window.auto_pad in (b"SAME_UPPER", b"SAME_LOWER"):
         output_shape = [size * stride for size, stride in zip(x.shape[2:], window.strides, strict=True)]
-    border = window.pads if output_shape is None else window.border_for(x, output_shape[-2:], extra)
-    top, left, bottom, right = border
-    even = (top, left) == (bottom, right) and min(border) >= 0
+    top, left, bottom, right = window.pads if output_shape is None else window.border_for(x, output_shape[-2:], extra)
+    even = (top, left) == (bottom, right)
     padding = (top, left) if even else (0, 0)
     result = functional.conv_transpose2d(x, weight, bias, window.strides, padding, extra, group, window.dilations)
     return result if even else functional.pad(result, (-left, -right, -top, -bottom))

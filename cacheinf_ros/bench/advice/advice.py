@@ -215,11 +215,8 @@ def _sentences(
 
 
 def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[str]:
-    unmet = (
-        []
-        if chosen.meets(target)
-        else [f"No way that the nodes have reaches {target}; this is the fastest that loses little."]
-    )
+    missed = f"No way that the nodes have reaches {target}; this is the fastest that loses little."
+    unmet = [] if chosen.meets(target) else [missed]
     of_dense = "" if chosen is dense else f", {chosen.mean_ms / dense.mean_ms:.2f} of the fastest dense engine's time"
     loses = (
         f"loses {max(chosen.loss.whole, 0.0):.3f} ({max(chosen.loss.moving, 0.0):.3f} where things move)"

@@ -70,7 +70,7 @@ def quantise(
     observed = observe(runs, images)
     table = Preprocessor(model.card).table
     observed[model.graph.input].low, observed[model.graph.input].high = float(table.min()), float(table.max())
-    judging = _Judging(model, _spread(images), runs, threads)
+    judging = _Judging(model, [images[index] for index in spread(len(images), _JUDGED)], runs, threads)
     found: dict[RangeMethod, Scales] = {}
     for method in RangeMethod:
         between(f"ranges by {method.value}")
@@ -101,10 +101,10 @@ class _Errors:
     tensors: dict[str, float]
 
 
-def _spread(images: Sequence[Image]) -> list[Image]:
-    """Return a few of the images, from all over the recording."""
-    count = min(_JUDGED, len(images))
-    return [images[number * len(images) // count] for number in range(count)]
+def spread(length: int, count: int) -> list[int]:
+    """Return the indices of so many frames, or of all if there are fewer, from all over a recording of a length."""
+    count = min(count, length)
+    return [number * length // count for number in range(count)]
 
 
 class _Judging:

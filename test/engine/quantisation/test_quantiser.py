@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 from cacheinf_ros.cli.quantise_command import quantise as command
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Precision, quantisation
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.quantisation import keep_scales, kept_scales, quantise
-from cacheinf_ros.engine.quantisation.quantiser import _spread
+from cacheinf_ros.engine.quantisation import keep_scales, kept_scales, quantise, spread
 from cacheinf_ros.errors import ConfigError, EngineError
 from cacheinf_ros.graph import Model, ModelCard, load_model, model_of
 from cacheinf_ros.sources import open_source
@@ -134,7 +133,7 @@ def test_maps_with_infinite_values_stay_floats(images: list[NDArray[np.uint8]]) 
 
 @pytest.mark.parametrize(("frames", "last"), [(3, 2), (8, 7), (9, 7), (15, 13), (100, 87)])
 def test_frames_are_judged_all_over_the_recording(frames: int, last: int) -> None:
-    chosen: Any = _spread(range(frames))  # type: ignore[arg-type]
+    chosen = spread(frames, 8)
     assert len(chosen) == min(8, frames) == len(set(chosen))
     assert (chosen[0], chosen[-1]) == (0, last)
 
