@@ -84,12 +84,16 @@ class KeptFile:
     def read(self, parse: Callable[[memoryview], Content]) -> Content | None:
         """Return the parsed content; None where there is no file.
 
-        A damaged file, or one whose content the parser refuses, is removed with a warning, and the result is None. The
-        parser may keep the memory that it is given, which never changes.
+        A damaged file, or one whose content the parser refuses, is removed with a warning, and the result is None. A
+        file that cannot be read gives the same, but stays. The parser may keep the memory that it is given, which never
+        changes.
         """
         try:
             return parse(_verified(self.path))
         except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # such as too many open files: what is kept may be as good as ever
+            _log.warning("%s cannot be read, %s anew: %s", self.path, self.remedy, error)
             return None
         except Exception as error:  # archives, JSON and tensors have errors of their own: none may end the start
             _log.warning("%s holds no %s that can be used, %s anew: %s", self.path, self.what, self.remedy, error)

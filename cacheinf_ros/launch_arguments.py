@@ -126,7 +126,11 @@ ENGINE = _declared(
 )
 RESULTS = _declared(_NODES, "ResultConfig", "outputs")
 (USE_SERVER,) = _declared(_NODES, "UseServerConfig", "server.use")
-START_SERVER = replace(USE_SERVER, description="start a server too, and share frames with it")
+START_SERVER = replace(
+    USE_SERVER,
+    description="start a server too, and share frames with it; a server.use of params_file has frames shared, but "
+    "starts no server",
+)
 (OFFLOAD_POLICY,) = _declared(_NODES, "SharingConfig", "server.policy")
 SINGLE_PROCESS = Argument(
     "single_process", FLAG, "matching and inference in one process, or in two", "true", is_parameter=False
@@ -140,7 +144,7 @@ IMAGE_TOPICS = Argument(
 CATALOGS = _declared(_CATALOGS, "CatalogFoldersConfig", "catalogs")
 
 ROBOT = (*CAMERA, IMAGE_TOPICS, *MODEL, *MATCHING, *ENGINE, *RESULTS, OFFLOAD_POLICY, SINGLE_PROCESS, *COMMON)
-SERVER = (*MODEL, *MATCHING, *ENGINE, *RESULTS, *CATALOGS, *COMMON)
+SERVER = (*MODEL, *MATCHING, *ENGINE, *CATALOGS, *COMMON)
 CATALOG = (
     *CAMERA,
     *CATALOGS,
@@ -214,9 +218,10 @@ def say_former(arguments: Iterable[Argument], configurations: Iterable[str]) -> 
 
 
 def camera_namespaces(topics: Sequence[str]) -> list[str]:
-    """Return a namespace for each camera's node: that of its topic, or the topic itself.
+    """Return a namespace for each camera's node, each another one: that of its topic, or the topic itself.
 
-    The topic is taken where its namespace is empty, or where two cameras have the same one.
+    The topic is taken where its namespace is empty, or where two cameras have the same one. Where even so two would
+    have the same, as of /image and /image/left, all cameras take their topics.
 
     Raises:
         ConfigError: a topic is given twice, or is not a full name.
@@ -224,7 +229,8 @@ def camera_namespaces(topics: Sequence[str]) -> list[str]:
     if len(set(topics)) < len(topics) or not all(topic.startswith("/") for topic in topics):
         raise ConfigError(f"cameras {', '.join(topics)}: give full names, such as /front/image_raw, each once")
     own = [topic.rpartition("/")[0] for topic in topics]
-    return [space if space and own.count(space) == 1 else topic for space, topic in zip(own, topics, strict=True)]
+    spaces = [space if space and own.count(space) == 1 else topic for space, topic in zip(own, topics, strict=True)]
+    return spaces if len(set(spaces)) == len(spaces) else list(topics)
 
 
 def _complaint(name: str, known: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 NETWORKS = Path(__file__).parent / "networks"
 SIZES = {
     "torchvision:resnet50": (96, 128),
-    "torchvision:vgg19": (64, 96),
+    f"{NETWORKS / 'small.py'}:narrow_vgg19": (64, 96),
     "scenenet": (120, 160),
     str(NETWORKS / "pose.yaml"): (128, 128),
     str(NETWORKS / "espnet.yaml"): (128, 256),

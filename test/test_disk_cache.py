@@ -61,6 +61,18 @@ def test_content_that_the_parser_refuses_is_a_miss(tmp_path: Path, caplog: pytes
     assert "holds no cost model" in caplog.text
 
 
+def test_what_cannot_be_read_now_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With no file descriptor left, what had taken minutes to measure was removed."""
+    kept = KeptFile(path=tmp_path / "costs", what="costs", remedy="measuring")
+    kept.write(b"abc")
+
+    def parse(content: memoryview) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    assert kept.read(parse) is None and "cannot be read, measuring anew" in caplog.text
+    assert kept.read(bytes) == b"abc"
+
+
 def test_what_is_replaced_while_it_is_used_stays(tmp_path: Path) -> None:
     file = kept(tmp_path / "file")
     file.write(b"a" * 10_000)

@@ -158,6 +158,8 @@ def test_lists_are_separated_by_commas() -> None:
         (["/front/image_raw", "/rear/left/image_raw"], ["/front", "/rear/left"]),
         (["/images/front", "/images/left", "/right/image"], ["/images/front", "/images/left", "/right"]),
         (["/front", "/left"], ["/front", "/left"]),
+        (["/image", "/image/left"], ["/image", "/image/left"]),
+        (["/a/image", "/a/depth", "/a/image/rect"], ["/a/image", "/a/depth", "/a/image/rect"]),
     ],
 )
 def test_each_camera_has_a_namespace(topics: list[str], namespaces: list[str]) -> None:
@@ -309,6 +311,8 @@ def test_several_cameras_are_one_process_that_reaches_the_server() -> None:
         "/front/image_raw",
         "/robot/left/image_raw",
     ]
+    given_last = [word for word in words if word == str(YAML) or "/launch_params_" in word]
+    assert given_last[-1] == str(YAML), "server.share_topic of params_file is the one that counts"
     with pytest.raises(ConfigError, match="exclude each other"):
         launched(launch_file("cacheinf"), given[0], "single_process:=false")
 

@@ -3,7 +3,7 @@
 
 from cacheinf_ros.bench.camera_benchmark import run_camera_benchmark
 from cacheinf_ros.bench.contenders import ALL_CONTENDERS, AnyContender, Contender, contenders_on
-from cacheinf_ros.bench.engine_benchmark import WARM_UP, run_engine_benchmark
+from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark, warm_up_frames
 from cacheinf_ros.bench.learning import frames_to_learn
 from cacheinf_ros.bench.merging import TORCHVISION_MODELS, run_merging_benchmark
 from cacheinf_ros.bench.own_way import OwnSettings
@@ -15,10 +15,10 @@ from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.timing import summary
 
 __all__ = [
-    "ALL_CONTENDERS", "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "WARM_UP", "AnyContender", "Change",
+    "ALL_CONTENDERS", "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "AnyContender", "Change",
     "Contender", "OwnSettings", "ServerLink", "StreamPlan", "StreamRun", "changing", "contenders_on", "engines_on",
     "frames_to_learn", "recorded", "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark",
-    "run_stream_benchmark", "summary",
+    "run_stream_benchmark", "summary", "warm_up_frames",
 ]  # fmt: skip
 
 # Subpackages with an interface of their own.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.bench.engine_benchmark import WARM_UP
+from cacheinf_ros.bench.engine_benchmark import warm_up_frames
 from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
@@ -35,9 +35,10 @@ def run_camera_benchmark(
     Raises:
         SourceError: there are not enough frames.
     """
-    images = [shot.image for shot in itertools.islice(shots, WARM_UP + frames)]
-    if len(images) <= WARM_UP:
-        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {WARM_UP + 1}")
+    warm_up = warm_up_frames(config.device)
+    images = [shot.image for shot in itertools.islice(shots, warm_up + frames)]
+    if len(images) <= warm_up:
+        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {warm_up + 1}")
     cameras = range(count)
     together = [Engine(model, config, cameras=count) for _ in cameras]
     alone = [Engine(model, config) for _ in cameras]
@@ -58,13 +59,13 @@ def run_camera_benchmark(
             ours, at_once_ms = timed(at_once, taken)
             theirs, in_turn_ms = timed(in_turn, taken)
             difference = max(difference, *map(_difference, ours, theirs))
-            if index >= WARM_UP:
+            if index >= warm_up:
                 latency_ms["at_once"].append(at_once_ms)
                 latency_ms["one_by_one"].append(in_turn_ms)
     return {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
-        "frames": len(images) - WARM_UP,
+        "frames": len(images) - warm_up,
         "cameras": count,
         "device": config.device,
         "kernels": together[0].kernel_name,

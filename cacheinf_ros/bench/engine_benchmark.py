@@ -22,16 +22,19 @@ from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
-from cacheinf_ros.engine.dense_backends import Dense, run_by_torch
+from cacheinf_ros.engine.dense_backends import UNCOUNTED_ON_GPU, Dense, run_by_torch
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
 from cacheinf_ros.mode import Mode
 
 _log = logging.getLogger(__name__)
-WARM_UP = 2
-"""The number of frames that every contender runs before any frame is counted."""
 _GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
+
+
+def warm_up_frames(device: str) -> int:
+    """Return how many frames every contender runs on a device before any frame is counted."""
+    return UNCOUNTED_ON_GPU if is_gpu(device) else 2
 
 
 def run_engine_benchmark(
@@ -58,7 +61,8 @@ def run_engine_benchmark(
         SourceError: there are not enough frames.
     """
     torch.set_num_threads(config.threads)
-    before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
+    warm_up = warm_up_frames(config.device)
+    before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, warm_up, frames)
     engine = Engine(model, config)
     if matching is not None:
         matching = usable(matching, config.mode, engine.cost.dense_ms)
@@ -70,7 +74,7 @@ def run_engine_benchmark(
     scale = ErrorScale(_varied_outputs(model, exact, images))
     race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
     for index, shot in enumerate(taken):
-        race.run(shot, turn=index, counts=index >= WARM_UP)
+        race.run(shot, turn=index, counts=index >= warm_up)
     return {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
@@ -108,11 +112,11 @@ def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tu
     return [shot.image for shot in shots], maps
 
 
-def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Shot], list[Shot]]:
+def _taken(shots: Iterable[Shot], before: int, warm_up: int, frames: int) -> tuple[list[Shot], list[Shot]]:
     """Return the shots to calibrate on, and those to measure, which begin with those to warm up."""
-    taken = list(itertools.islice(shots, before + WARM_UP + frames))
-    if len(taken) <= before + WARM_UP:
-        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + WARM_UP + 1}")
+    taken = list(itertools.islice(shots, before + warm_up + frames))
+    if len(taken) <= before + warm_up:
+        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + warm_up + 1}")
     return taken[:before], taken[before:]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.bench.engine_benchmark import WARM_UP
+from cacheinf_ros.bench.engine_benchmark import warm_up_frames
 from cacheinf_ros.bench.timing import timed
 from cacheinf_ros.engine import EVERYTHING, Caching, Engine, EngineConfig, Program, lay_out
 from cacheinf_ros.engine.cost import load_or_measure
@@ -47,8 +47,9 @@ def run_merging_benchmark(
     Raises:
         SourceError: there are some images, but too few.
     """
-    if 0 < len(images) <= WARM_UP:
-        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {WARM_UP + 1}")
+    warm_up = warm_up_frames(config.device)
+    if 0 < len(images) <= warm_up:
+        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {warm_up + 1}")
     executed, kernels = executed_model(model, config)
     layout = lay_out(executed.graph)
     with torch.inference_mode():
@@ -92,7 +93,7 @@ def measured(
         cache_map = stream.match(image)
         for name in itertools.islice(itertools.cycle(engines), i % 2, i % 2 + 2):
             took[name].append(timed(engines[name].run, image, cache_map)[1])
-    return {name: float(np.median(values[WARM_UP:])) for name, values in took.items()}
+    return {name: float(np.median(values[warm_up_frames(config.device) :])) for name, values in took.items()}
 
 
 def _map_bytes(program: Program) -> int:

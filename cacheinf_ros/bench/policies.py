@@ -66,7 +66,9 @@ class Skipping:
             self._kept = (image, dense)
             self.computed += 1
         before, kept = self._kept
-        return Repeated(skipped=kept, warped=_warped(kept, before, image) if all(map(is_map, kept.values)) else None)
+        size = (image.shape[0], image.shape[1])
+        moves = all(is_map(each, size) for each in kept.values)
+        return Repeated(skipped=kept, warped=_warped(kept, before, image) if moves else None)
 
 
 def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:

@@ -16,7 +16,7 @@ from cacheinf_ros.catalog.build.finetune import TuningConfig
 from cacheinf_ros.catalog.build.techniques import BITS, Technique
 from cacheinf_ros.cli.catalog_show import draw_catalog, print_catalog
 from cacheinf_ros.cli.options import Size, Threads, with_options
-from cacheinf_ros.cli.output_files import checked_file, checked_folder
+from cacheinf_ros.cli.output_files import checked_folder, checked_picture
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.errors import CatalogError
@@ -126,7 +126,7 @@ def build(options: BuildOptions) -> None:
 def show(
     folder: Annotated[Path, typer.Argument(help="A folder that `cacheinf catalog build` has written.")],
     plot: Annotated[
-        Path | None, typer.Option(help="Draw accuracy against energy, memory and latency.", callback=checked_file)
+        Path | None, typer.Option(help="Draw accuracy against energy, memory and latency.", callback=checked_picture)
     ] = None,
 ) -> None:
     """Print a catalog: every variant that is kept, by place, and what was left out.

@@ -16,7 +16,7 @@ from rich.console import Console
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.fleet_report import demo_tables, draw_simulations, load_table, simulation_table, status_tables
 from cacheinf_ros.cli.options import JsonFile, with_options
-from cacheinf_ros.cli.output_files import checked_file, checked_folder
+from cacheinf_ros.cli.output_files import checked_folder, checked_picture
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.fleet import FleetRules
 from cacheinf_ros.fleet.ray_cluster import RayCluster
@@ -130,7 +130,7 @@ class SimulateOptions:
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
     json_file: JsonFile = None
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw them there, as PNG or SVG.", callback=checked_file)
+        Path | None, typer.Option(metavar="FILE", help="Draw them there, as PNG or SVG.", callback=checked_picture)
     ] = None
 
 

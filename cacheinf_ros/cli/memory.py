@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Threads, Weights, described
-from cacheinf_ros.cli.output_files import checked_file, writing
+from cacheinf_ros.cli.output_files import checked_picture, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Cache, EngineConfig, Precision
 from cacheinf_ros.memory import MIB, Placement, TensorRecord
@@ -38,7 +38,7 @@ def memory(
     device: Annotated[str, described(EngineConfig, "device")] = _DEFAULTS.device,
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
     out: Annotated[
-        Path | None, typer.Option(help="Draw the plan: time across, address up.", callback=checked_file)
+        Path | None, typer.Option(help="Draw the plan: time across, address up.", callback=checked_picture)
     ] = None,
     time_limit_s: Annotated[
         float, typer.Option(min=0, help="How long to search for an arena smaller than the best greedy one.")

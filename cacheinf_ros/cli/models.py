@@ -161,7 +161,7 @@ def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> Iterator[str]:
     from cacheinf_ros.engine.decoders import class_count, decode, guessed_decoder
     from cacheinf_ros.graph.decoder_configs import Raw
 
-    decoder = card.decoder or guessed_decoder(outputs)
+    decoder = card.decoder or guessed_decoder(outputs, card.labels)
     if decoder is None:
         yield (
             "[yellow]answer: none that is known.[/] Results carry the outputs as they are; a model card with a decoder "

@@ -29,6 +29,21 @@ def checked_file(path: Path | None) -> Path | None:
     return path
 
 
+def checked_picture(path: Path | None) -> Path | None:
+    """Return an option's value where a diagram can be written there: its suffix says in which format.
+
+    Raises:
+        ConfigError: it cannot; nothing has been made.
+    """
+    if path is None:
+        return None
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise ConfigError(f"{path} cannot be drawn: give a file that ends with .png, .svg or .pdf")
+    return checked_file(path)
+
+
 def checked_folder(path: Path) -> Path:
     """Return an option's value where files can be written to this folder, or it can be made.
 

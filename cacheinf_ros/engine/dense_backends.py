@@ -27,6 +27,7 @@ from cacheinf_ros.engine.execution.torch_threads import in_torch_threads
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.tf32 import in_full_precision
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import DenseGraph, Model, Scales, Shared
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ _NEARLY = 2.0  # backends up to this many times slower than the fastest are near
 CLEARLY = 0.9
 """The share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
 _ROUNDS = 6  # measured rounds, after one that does not count
-_UNCOUNTED_ON_GPU = 5  # rounds: kernels are compiled in the first, and the fourth is captured as a graph
+UNCOUNTED_ON_GPU = 5
+"""The number of first frames that no measurement counts: kernels are compiled in the first, the fourth is captured."""
 
 
 class Backend(Enum):
@@ -147,9 +149,14 @@ def fastest_backends(
 
     Returns:
         the fastest first, then those that are nearly as fast: which one is under load only use can tell.
+
+    Raises:
+        EngineError: none can run the model.
     """
     found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, device=device))}
     medians = {backend: float(np.median(values)) for backend, values in _measured(found, model.input_size).items()}
+    if not medians:
+        raise EngineError(f"no dense engine can compute {model.name}; the log says why of each")
     least = min(medians.values())
     return tuple(
         _backend(backend, found[backend], medians[backend])
@@ -311,7 +318,7 @@ def _measured(backends: Mapping[Backend, Prepared], size: tuple[int, int]) -> di
 
     Outputs are on the CPU when a run ends, so a GPU has been waited for.
     """
-    uncounted = _UNCOUNTED_ON_GPU if any(backend.on_gpu for backend in backends) else 1
+    uncounted = UNCOUNTED_ON_GPU if any(backend.on_gpu for backend in backends) else 1
     frame = np.zeros((*size, 3), np.uint8)
     took: dict[Backend, list[float]] = {backend: [] for backend in backends}
     for _ in range(uncounted + _ROUNDS):

@@ -56,7 +56,7 @@ class EngineConfig(Config):
     """Parameters of the engine."""
 
     mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact, deepcache or bounded", live=True)
-    device: str = parameter("cpu", "torch device that holds the model: cpu, cuda, cuda:1")
+    device: str = parameter("cpu", "torch device that holds the model: cpu or cuda")
     threads: int = parameter(2, "threads in which frames are computed, by any backend", low=1, high=256)
     precision: Precision = parameter(
         Precision.FLOAT32,

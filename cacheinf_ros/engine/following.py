@@ -21,7 +21,7 @@ from torch.nn import functional
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.execution.propagation import TapTable, is_periodic
 from cacheinf_ros.graph import Graph
-from cacheinf_ros.graph.ir import Conv, Pool, Resample
+from cacheinf_ros.graph.ir import Conv, Pool, Resample, is_map_without_channels
 
 Size = tuple[int, int]
 
@@ -105,22 +105,30 @@ def shifted(values: NDArray[Any], dx: int, dy: int) -> NDArray[Any]:
     return np.asarray(values[..., rows, :][..., columns])
 
 
-def is_map(values: NDArray[Any]) -> bool:
-    """Tell whether an output is a feature map: [1, channels, height, width] of more than one pixel."""
-    return values.ndim == 4 and values.shape[2] * values.shape[3] > 1
+def is_map(output: NDArray[Any], input_size: Size) -> bool:
+    """Tell whether an output is a feature map of more than one pixel: [1, channels, height, width].
+
+    Maps of classes or depths may be without channels: [1, height, width].
+    """
+    if output.ndim == 3 and not is_map_without_channels(output.shape, input_size):
+        return False
+    return output.ndim in (3, 4) and output.shape[-2] * output.shape[-1] > 1
 
 
 def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size) -> NDArray[Any]:
     """Move an output along with the keyframe, which moved by (dx, dy): by whole pixels of the output's own."""
-    if not is_map(output):
+    if not is_map(output, input_size):
         return output
-    height, width = output.shape[2:]
+    height, width = output.shape[-2:]
     return shifted(output, shift[0] * width // input_size[1], shift[1] * height // input_size[0])
 
 
 def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
     """Convert an output for the keyframe to the frame: feature maps move by :func:`move_map`, others stay."""
-    return output if motion.is_none or not is_map(output) else move_map(output, motion, input_size)
+    if motion.is_none or not is_map(output, input_size):
+        return output
+    by_channel = output if output.ndim == 4 else output[:, None]
+    return move_map(by_channel, motion, input_size).reshape(output.shape)
 
 
 def shift_unit(graph: Graph) -> Size | None:

@@ -117,16 +117,14 @@ class Program:
         Of other tensors, only pixels that round to the same levels as before are held back, which changes nothing.
         """
         same = {name: NOTHING_CHANGED for name in self.kept if self.layout.spec(name).levels}
-        self.plan: Plan = self._planner.plan(self.caching, {**same, **thresholds}, self.replicas)
+        plan = self._planner.plan(self.caching, {**same, **thresholds}, self.replicas)
         if self._debug_memory:
-            self.plan = replace(
-                self.plan, steps=with_poison(self.plan.steps, self.layout, self.caching, self._segments)
-            )
-        steps = self.plan.steps
+            plan = replace(plan, steps=with_poison(plan.steps, self.layout, self.caching, self._segments))
+        steps = plan.steps
         for step in steps:
             if isinstance(step, Compute) and step.operator.output not in self._kernels:
                 self._kernels[step.operator.output] = self._prepared(step)
-        self._executor = self._backend.executor(
+        executor = self._backend.executor(
             Executable(
                 steps=steps,
                 kernels=self._kernels,
@@ -135,6 +133,8 @@ class Program:
                 segments=self._segments,
             )
         )
+        self.plan: Plan = plan  # not before the executor is there: where it cannot be made, the former two go on
+        self._executor = executor
         self.profile.watch(steps, self._kernels, self._executor)
         convolutions = [step for step in steps if isinstance(step, Compute) and step.flops_per_pixel]
         self._convolved = [step.active for step in convolutions]

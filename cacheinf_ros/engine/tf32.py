@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-_SETTING = threading.RLock()
+SETTING = threading.RLock()
 """The lock that is held while torch computes with the setting, which is one for the whole process."""
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ def tf32(device: torch.device, *, allowed: bool, benchmark: bool = False) -> Ite
         yield
         return
     cudnn = torch.backends.cudnn
-    with _SETTING:
+    with SETTING:
         kept = {"enabled": cudnn.enabled, "deterministic": cudnn.deterministic}
         with cudnn.flags(benchmark=benchmark, allow_tf32=allowed, **kept):
             yield

@@ -23,6 +23,7 @@ COLOURS = 3
 """The channels of a graph's input: kernels write so many values for each pixel of a frame."""
 LARGEST_LEVEL = 255
 """The largest level that fits into a byte."""
+_COARSEST_MAP = 64  # pixels of the input for one of the map
 _FLOAT32 = torch.finfo(torch.float32)
 
 
@@ -43,6 +44,16 @@ class Levels:
             raise ModelError(
                 f"levels of scale {self.scale:g} with 0 at {self.zero} cannot be computed with: quantise the model anew"
             )
+
+
+def is_map_without_channels(shape: tuple[int, ...], input_size: tuple[int, int]) -> bool:
+    """Tell whether an output [1, height, width] is a map, of classes or depths, rather than a list.
+
+    A map is as large as the input, or a whole fraction of it, which lists hardly ever are.
+    """
+    height, width = input_size
+    sizes = ((-(-height // step), -(-width // step)) for step in range(1, _COARSEST_MAP + 1))
+    return len(shape) == 3 and shape[0] == 1 and shape[1:] in sizes
 
 
 def free_name(wanted: str, *taken: Container[str]) -> str:

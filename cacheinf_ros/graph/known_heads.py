@@ -22,6 +22,7 @@ from cacheinf_ros.graph.ir import (
     Pointwise,
     Pool,
     Resample,
+    is_map_without_channels,
 )
 
 Shape = tuple[int, ...]
@@ -35,7 +36,6 @@ _PICODET_STRIDES = (8, 16, 32, 64)
 _FACE_STRIDES, _FACE_WIDTHS = (8, 16, 32), (4, 2 * 5)  # values of a box, and of five key points
 _NANODET_LOGITS = 4 * 8
 _NANODET_WIDTHS = (_COCO_CLASSES, _NANODET_LOGITS)
-_COARSEST_MAP = 64  # pixels of the input for one of the map
 _ANCHORS = 3  # of each of YOLOv5's cells
 
 
@@ -151,9 +151,7 @@ def _layout(shape: Shape, graph: Graph) -> bool | None:
 
 
 def _is_map(shape: Shape, graph: Graph) -> bool:
-    """Tell whether [1, h, w] is a map of classes or depths: as large as the input, or a whole fraction of it."""
-    height, width = graph.tensors[graph.input].size
-    return any(shape[1:] == (-(-height // step), -(-width // step)) for step in range(1, _COARSEST_MAP + 1))
+    return is_map_without_channels(shape, graph.tensors[graph.input].size)
 
 
 def _counts(graph: Graph, candidates: tuple[tuple[int, ...], ...]) -> set[int]:

@@ -10,13 +10,14 @@ from cacheinf_ros.catalog import CatalogFolder
 from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, identity_of_variant, whole_frames_prefix
 from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.serving_places import CloudAnswer
+from cacheinf_ros.engine.decoders import are_told_by_classes_and_boxes
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.results import without_large_outputs
+from cacheinf_ros.nodes.results import without_large_outputs, without_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
 from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, OffloadConfig
-from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.node_configs import Outputs, ResultConfig
 
 _LINK = "link"  # the stage that is spent on the link, not on the server
 
@@ -74,7 +75,14 @@ class CatalogCloud:
     """
 
     def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
-        """Prepare; ``folders`` are the catalogs of the models."""
+        """Prepare.
+
+        Args:
+            folders: the catalogs of the models.
+
+        Raises:
+            ModelError: the card of a catalog's original cannot be read.
+        """
         get = node.parameters.get
         self._node = node
         self._connection = connection
@@ -82,6 +90,8 @@ class CatalogCloud:
         self._prices = get(CatalogBudgetConfig).prices
         self._pause_s = get(OffloadConfig).probe_max_s
         self._folders = {folder.file.name: folder for folder in folders}
+        # of the original's card: which known detector a variant is, only its network tells, which is not loaded
+        self._are_told = {name: are_told_by_classes_and_boxes(each.cards[0]) for name, each in self._folders.items()}
         self._reports = {
             name: whole_frame_report(node, node.health, whole_frames_prefix(name)) for name in self._folders
         }
@@ -130,7 +140,9 @@ class CatalogCloud:
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
         money = self._prices.dollars(sum(stages.values()), tried.sent_bytes + len(message.data))
-        message = without_large_outputs(message, self._node.parameters.get(ResultConfig).max_output_bytes)
+        config = self._node.parameters.get(ResultConfig)
+        is_told = config.outputs is Outputs.DECODED and self._are_told[model]
+        message = without_outputs(message) if is_told else without_large_outputs(message, config.max_output_bytes)
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         class_id = message.class_ids[0] if message.class_ids else None  # the likeliest comes first
         return CloudAnswer(answer=message, money=money, link_ms=link_ms, class_id=class_id)

@@ -33,8 +33,8 @@ class CatalogInferenceNode(FrameNode):
     def activate(self) -> None:
         """Start with empty caches."""
         super().activate()
-        self._begin_to_ask()
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
+        self._begin_to_ask()
 
     def deactivate(self) -> None:
         """Finish the request being served."""

@@ -71,7 +71,9 @@ class _Served:
 
 
 class CatalogPipeline:
-    """The inference half of the node; used only by the node's worker thread.
+    """The inference half of the node.
+
+    The node's worker thread answers requests; the executor's thread makes, changes and closes it while none is served.
 
     Attributes:
         models: the names of the models, in the order of the parameter ``catalogs``.
@@ -171,6 +173,7 @@ class CatalogPipeline:
             self._reports.close()
         if self._connection is not None:
             self._connection.close()
+        self._report.close()
 
     def _made(
         self, folders: Sequence[CatalogFolder], *, before: CatalogService[InferenceResult] | None = None
@@ -237,7 +240,7 @@ class CatalogPipeline:
         return self._view[1]
 
     def _tell(self) -> None:
-        """Report what is left of the budget, even while no image comes; a timer calls this in another thread."""
+        """Report what is left of the budget, even while no image comes; the executor's timer calls this."""
         served = self._served
         self._report.left(served.service.account, served.service.left_s, self._used_bytes)
         if self._reports is not None:

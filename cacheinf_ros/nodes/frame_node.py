@@ -99,7 +99,8 @@ class FrameNode(ManagedNode):
 
     def deactivate(self) -> None:
         """Finish the frames being worked on, unless that takes long, and drop those that wait."""
-        if not all([worker.stop(self._patience_s) for worker in self._workers]):
+        deadline = time.monotonic() + self._patience_s
+        if not all([worker.stop(max(0.0, deadline - time.monotonic())) for worker in self._workers]):
             self.get_logger().warning(
                 f"the frame at hand was not finished in {self._patience_s:g} s: its result may never come"
             )

@@ -104,7 +104,7 @@ def robot_nodes(given: Given) -> list[Node]:
 def _cameras_node(given: Given, topics: Sequence[str]) -> Node:
     """Return one process with a node for each camera.
 
-    The nodes choose their names themselves, and are told where the server is.
+    The nodes choose their names themselves, and are told where the server is, unless params_file says it.
 
     Raises:
         ConfigError: the user asked for two processes.
@@ -116,7 +116,7 @@ def _cameras_node(given: Given, topics: Sequence[str]) -> Node:
     return Node(
         package=PACKAGE,
         executable="cached_inference",
-        parameters=[given.text("params_file"), {**to_server, **given.parameters}],
+        parameters=[to_server, given.text("params_file"), given.parameters],
         arguments=["--cameras", *topics, *_ros_arguments("cached_inference", given)],
         output="screen",
     )

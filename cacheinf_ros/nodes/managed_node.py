@@ -161,16 +161,19 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         try:
             step()
         except Exception as error:
-            self._failure = error
+            is_expected = isinstance(error, START_ERRORS)
+            self._failure = _without_frames(error) if is_expected else error
             if before is not None:
                 before.destroy_newer()
-            is_expected = isinstance(error, START_ERRORS)
             if not self._is_starting:  # otherwise the caller of start reports it
                 self.get_logger().error(self._failure_told if is_expected else traceback.format_exc())
-            return TransitionCallbackReturn.FAILURE if is_expected else TransitionCallbackReturn.ERROR
-        self.standing = then
-        self._failure = None
-        return TransitionCallbackReturn.SUCCESS
+            result = TransitionCallbackReturn.FAILURE if is_expected else TransitionCallbackReturn.ERROR
+        else:
+            self.standing = then
+            self._failure = None
+            return TransitionCallbackReturn.SUCCESS
+        gc.collect()  # what the step had loaded before it failed
+        return result
 
     @property
     def _failure_told(self) -> str:
@@ -234,3 +237,9 @@ class _Entities:
         """Destroy all entities that the node has gained since; must be called by the executor's thread."""
         for destroy in self.destroyers_of_newer():
             destroy()
+
+
+def _without_frames(error: Exception) -> Exception:
+    """Remove from an error all but its message: the frames that it passed hold what was loaded, such as a model."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

@@ -272,7 +272,7 @@ class Pipeline:
             if self._sharing is not None:
                 self._sharing.passed_over()
             most = self._node.parameters.get(ResultConfig).max_output_bytes
-            is_read = self._decoded_only and self._runner.has_decoder
+            is_read = self._decoded_only and self._runner.outputs_are_told
             answer = without_outputs(answer) if is_read else without_large_outputs(answer, most)
             size = (prepared.image.shape[0], prepared.image.shape[1])
             decoded = self._selection.current.applied(decoded_from(answer), size)

@@ -122,7 +122,6 @@ class Recorder(ListeningNode):
         self.class_maps: list[RecordedMap] = []
         self.promises: dict[int, RecordedPromise] = {}
         self.clock_ns: dict[int, int] = {}
-        self.links_serialized: list[tuple[int, bytes]] = []
         self._hears_figures = bool(figures_topic)
         super().__init__("recorder", domain)
         many = profile(_DEPTH, latched=True)
@@ -197,7 +196,6 @@ class Recorder(ListeningNode):
     def _keep_map(self, serialized: bytes) -> None:
         link = link_from(deserialize_message(serialized, CacheMap))
         self.links[link.stamp_ns] = link
-        self.links_serialized.append((link.stamp_ns, bytes(serialized)))
 
     def _keep_class_map(self, message: Any) -> None:
         arrived_ns = time.time_ns()

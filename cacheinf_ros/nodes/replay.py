@@ -95,7 +95,7 @@ class ReplayNode(ConfiguredNode):
         self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
         self.ended = threading.Event()
         self._pace = self.parameters.get(ReplayPaceConfig)
-        followed = self._pace.wait_for_node
+        followed = self._pace.wait_for_node.lstrip("/")  # names in diagnostics have no leading slash
         self._followed = _FollowedNode(self, followed, self.config.wait_timeout_s, self.ended) if followed else None
         self.health = Health()  # a callback that fails is in the log only: this node publishes no diagnostics
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)

@@ -44,7 +44,6 @@ from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets in transit, of all robots together
-_PATIENCE_S = 5.0
 _PERIOD_S = 1.0
 _UNUSABLE_S = 60.0  # the time until compiling a model is tried again after a failure: memory may be free again
 _MOST_ENDING = 8  # beyond the number of places: sessions that come and go during compilation each leave a thread
@@ -119,14 +118,15 @@ class RobotSessions:
         """The longest time that a session has been working on its current frame, seconds."""
         return max((robot.session.busy_s for robot in list(self._robots.values())), default=0.0)
 
-    def close(self) -> None:
-        """End all sessions, and the searches for schedules made for them."""
+    def close(self, patience_s: float) -> None:
+        """End all sessions, and the searches for schedules made for them; wait for their frames so many seconds."""
         robots, self._robots = list(self._robots.values()), OrderedDict()
         for robot in robots:
             robot.session.close()
         self._searches.close()
+        deadline = time.monotonic() + patience_s
         for robot in robots:
-            robot.thread.join(_PATIENCE_S)
+            robot.thread.join(max(0.0, deadline - time.monotonic()))
         for answers in [*(robot.answers for robot in robots), *self._refused.values()]:
             self._node.destroy_publisher(answers)
         self._refused.clear()

@@ -26,7 +26,7 @@ from cacheinf_ros.pipeline import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
-    ResultConfig,
+    OutputLimitConfig,
     ServerConfig,
     ServerTopicsConfig,
 )
@@ -38,7 +38,7 @@ class ServerNode(FrameNode):
 
     def __init__(self) -> None:
         super().__init__(
-            "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig,
+            "server", MatchingConfig, EngineConfig, ModelConfig, OutputLimitConfig, ServerTopicsConfig, ServerConfig,
             CatalogServerConfig, LimitConfig,
         )  # fmt: skip
         self._whole: WholeFrameModels | None = None
@@ -68,7 +68,7 @@ class ServerNode(FrameNode):
         """Finish the frames being worked on, and end all sessions: robots compute alone, and greet the server again."""
         assert self._whole is not None
         assert self._sessions is not None
-        self._sessions.close()
+        self._sessions.close(self._patience_s)
         self._whole.close()
         self._sender.close()
         self._sessions = None

@@ -30,6 +30,7 @@ CACHE_MAPS = "cache_map"
 _COMPRESSED = ("/compressed", "/compressedDepth")
 _DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS discovers late
 _OVERRIDABLE = (*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY)
+_POLICIES = {QoSPolicyKind.RELIABILITY: QoSReliabilityPolicy, QoSPolicyKind.DURABILITY: QoSDurabilityPolicy}
 
 
 def full_name(node: Node, topic: str) -> str:
@@ -136,6 +137,16 @@ def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:
 
 
 def _overridden(node: Node, end: str, kinds: Sequence[QoSPolicyKind]) -> QoSOverridingOptions:
-    """Return the QoS policies that the user overrides; the others are not declared as parameters."""
+    """Return the QoS policies that the user overrides; the others are not declared as parameters.
+
+    Raises:
+        ConfigError: a value is none of its policy's.
+    """
     given = given_parameters(node)
-    return QoSOverridingOptions([kind for kind in kinds if f"qos_overrides.{end}.{kind.name.lower()}" in given])
+    names = {kind: f"qos_overrides.{end}.{kind.name.lower()}" for kind in kinds}
+    for kind, policies in _POLICIES.items():
+        name = names.get(kind, "")
+        choices = [key for key in policies.short_keys() if key != "unknown"]
+        if name in given and str(given[name].value).lower() not in choices:
+            raise ConfigError(f"parameter {name}: {given[name].value!r} is none of {', '.join(choices)}")
+    return QoSOverridingOptions([kind for kind, name in names.items() if name in given])

@@ -26,7 +26,7 @@ from cacheinf_ros.pipeline import Health, Outcome
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
-from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
+from cacheinf_ros.pipeline.node_configs import ModelConfig, OutputLimitConfig
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 
@@ -206,7 +206,7 @@ class WholeFrameModels:
                 del self._started[visit]
         self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio, source=visit.session)
         self._health.note("variants_mb", f"{self.used_bytes / 1e6:.0f}")
-        message = result_message(Header(), result, self._parameters.get(ResultConfig).max_output_bytes)
+        message = result_message(Header(), result, self._parameters.get(OutputLimitConfig).max_output_bytes)
         message.where = "server"
         return result_content(message)
 

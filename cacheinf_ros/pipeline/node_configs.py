@@ -176,7 +176,15 @@ class AnswerConfig(Config):
     )
 
 
-class ResultConfig(Config):
+class OutputLimitConfig(Config):
+    """The limit for the outputs in a result."""
+
+    max_output_bytes: int = unlisted(
+        900_000, "outputs that do not fit in so many bytes are left out of the result", low=0, high=2**31 - 1
+    )
+
+
+class ResultConfig(OutputLimitConfig):
     """The topic of results, and what they carry."""
 
     result_topic: str = parameter("~/result", "results, one per accepted image")
@@ -184,9 +192,6 @@ class ResultConfig(Config):
         Outputs.DECODED,
         "what results carry: decoded (classes, boxes; raw tensors only where the model has no decoder) or all",
         live=True,
-    )
-    max_output_bytes: int = unlisted(
-        900_000, "outputs that do not fit in so many bytes are left out of the result", low=0, high=2**31 - 1
     )
 
 

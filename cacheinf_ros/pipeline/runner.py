@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, RemotePeer, Selection, decode
+from cacheinf_ros.engine.decoders import are_told_by_classes_and_boxes
 from cacheinf_ros.graph import Model, load_kept_model
-from cacheinf_ros.graph.decoder_configs import Raw
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.engine_trial import Way
@@ -80,10 +80,9 @@ class Runner:
         note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
 
     @property
-    def has_decoder(self) -> bool:
-        """Whether the model's card says how to read its outputs."""
-        decoder = self._model.card.decoder
-        return decoder is not None and not isinstance(decoder, Raw)
+    def outputs_are_told(self) -> bool:
+        """Whether classes and boxes say all that the model's outputs do."""
+        return are_told_by_classes_and_boxes(self._model.card)
 
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on; returns whether the cache was dropped for it."""

@@ -19,7 +19,7 @@ from networks.shared_models import small_scenenet
 from quantised import scales_of
 
 from cacheinf_ros.cli.main import main
-from cacheinf_ros.cli.output_files import checked_file
+from cacheinf_ros.cli.output_files import checked_file, checked_picture
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.quantisation import keep_scales
@@ -265,3 +265,11 @@ def test_a_file_that_may_not_be_written_is_told(tmp_path: Path, monkeypatch: pyt
     for wanted in (tmp_path, tmp_path / "out.json", tmp_path / "deep" / "out.json"):
         with pytest.raises(ConfigError, match=f"{wanted} cannot be written"):
             checked_file(wanted)
+
+
+@pytest.mark.parametrize("name", ["plan", "plan.foo"])
+def test_a_picture_of_no_known_format_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    """matplotlib raised a ValueError at the end, or wrote another file."""
+    with pytest.raises(ConfigError, match=r"cannot be drawn: give a file that ends with \.png"):
+        checked_picture(tmp_path / name)
+    assert checked_picture(tmp_path / "plan.SVG") == tmp_path / "plan.SVG"

@@ -97,10 +97,20 @@ def test_whole_numbers_move_as_class_maps_do() -> None:
         assert np.array_equal(move_output(classes, motion, (48, 64))[0, 0], expected)
 
 
-def test_what_is_no_map_stays() -> None:
-    vector = np.ones((1, 5), np.float32)
-    assert move_output(vector, ZOOM, (24, 32)) is vector
-    assert shift_output(vector, (8, 8), (24, 32)) is vector
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_maps_without_channels_move_like_others(dtype: str) -> None:
+    """Depths and classes of pixels are often [1, height, width]; they stayed where the keyframe had them."""
+    values = np.random.default_rng(0).integers(0, 9, (1, 6, 8)).astype(dtype)
+    for motion in (Motion.translation(8, -4), ZOOM):
+        assert np.array_equal(move_output(values, motion, (24, 32)), move_output(values[None], motion, (24, 32))[0])
+    assert np.array_equal(shift_output(values, (8, -4), (24, 32))[0, :5, 2:], values[0, 1:, :-2])
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (1, 7, 5), (1, 1, 1), (1, 3, 1, 1), (2, 24, 32)])
+def test_what_is_no_map_stays(shape: tuple[int, ...]) -> None:
+    values = np.ones(shape, np.float32)
+    assert move_output(values, ZOOM, (24, 32)) is values
+    assert shift_output(values, (8, 8), (24, 32)) is values
 
 
 def test_the_unit_is_the_coarsest_maps_pixel() -> None:

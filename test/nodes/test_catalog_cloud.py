@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
 from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, Identity, OffloadConfig
 from cacheinf_ros.pipeline.health import Health, WorkState
-from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerTopicsConfig
+from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig
 
 VIEW = View(image=np.zeros((4, 4, 3), np.uint8), stamp_ns=1)
 REFUSAL = f"{REFUSES}: it has no such variant"
@@ -77,7 +78,7 @@ class Frames:
 
     def ask(self, stamp_ns: int, image: Any, *, more_ms: float = 0.0) -> InferenceResult | None:
         assert not self.is_closed
-        answer = InferenceResult(stage_names=["link"], stage_ms=[1.0], class_ids=[4, 1])
+        answer = InferenceResult(stage_names=["link"], stage_ms=[1.0], class_ids=[4, 1], data=[1, 2, 3])
         return None if self.complaint else answer
 
     def close(self) -> None:
@@ -89,11 +90,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
     return made_catalog(tmp_path_factory.mktemp("door"), "door", {Place.CLOUD: Cost(money=1.0)})
 
 
-def cloud(server: Server, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> CatalogCloud:
+def cloud(
+    server: Server, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch, results: ResultConfig | None = None
+) -> CatalogCloud:
     monkeypatch.setattr(catalog_cloud, "WholeFrames", server.session)
     configs = {
-        CatalogConfig: CatalogConfig(), CatalogBudgetConfig: CatalogBudgetConfig(), ResultConfig: ResultConfig(),
-        OffloadConfig: OffloadConfig(probe_max_s=30.0),
+        CatalogConfig: CatalogConfig(), CatalogBudgetConfig: CatalogBudgetConfig(),
+        ResultConfig: results or ResultConfig(), OffloadConfig: OffloadConfig(probe_max_s=30.0),
     }  # fmt: skip
     node: Any = SimpleNamespace(
         parameters=SimpleNamespace(get=configs.__getitem__), health=Health(), get_logger=lambda: None
@@ -297,3 +300,22 @@ def test_what_is_wrong_is_logged_once_until_all_is_well() -> None:
     for complaint in ("", "lost", "refused", "lost", "refused", "", "", "lost"):
         report.say(complaint)
     assert [line.split()[1].strip(";") for line in lines] == ["lost", "refused", "answers", "lost"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "outputs", "is_left_out"),
+    [
+        ("colours.yaml", Outputs.DECODED, True),
+        ("colours.yaml", Outputs.ALL, False),
+        ("tiny.py:tiny", Outputs.DECODED, False),
+    ],
+)
+def test_results_of_the_server_carry_what_the_user_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, outputs: Outputs, is_left_out: bool
+) -> None:
+    """Raw tensors came with the server's results, which those that were computed here did not have."""
+    networks = Path(__file__).parents[1] / "networks"
+    folder = made_catalog(tmp_path, "door", {Place.CLOUD: Cost(money=1.0)}, str(networks / reference))
+    ours = cloud(Server("8bit"), folder, monkeypatch, ResultConfig(outputs=outputs))
+    answer = ours.ask("door", "8bit", VIEW, "", is_new=True).answer
+    assert answer is not None and (len(answer.data) == 0) == is_left_out

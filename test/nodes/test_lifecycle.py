@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import os
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from catalogs import catalog_command, two_catalogs
 
 from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.harness import NodeCommand
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -185,6 +188,31 @@ def test_what_cannot_be_configured_says_why_and_stays(rig: Any, tmp_path: Path) 
     assert managed.enable(True) == (True, "active")
     assert managed.report().level == OK
     assert node.stop() == 0
+
+
+class Greedy(ManagedNode):
+    """A node that loads something large, and then finds that it cannot be configured.
+
+    Attributes:
+        loaded: refers to that as long as it is in memory.
+    """
+
+    def configure(self) -> None:
+        large = np.zeros(10)
+        self.loaded = weakref.ref(large)
+        try:
+            raise KeyError("persn")
+        except KeyError as error:
+            raise ConfigError("the model knows no 'persn'") from error
+
+
+def test_what_was_loaded_in_vain_is_freed(context: Any) -> None:
+    """The error that the node remembers referred to the frames that it had passed, and these to the model."""
+    node = Greedy("greedy", context=context)
+    node.trigger_configure()
+    assert node.standing is Standing.UNCONFIGURED and "persn" in node._failure_told
+    assert node.loaded() is None
+    node.destroy_node()
 
 
 def test_a_bug_in_a_transition_is_reported_until_the_user_wants_rest(rig: Any) -> None:

@@ -247,6 +247,19 @@ def test_policies_of_a_topic_are_parameters_where_they_were_given() -> None:
     assert [name for name in node._parameters if name.startswith("qos")] == ["qos_overrides./a.publisher.depth"]
 
 
+@pytest.mark.usefixtures("_ended")
+def test_a_policy_that_is_none_is_refused() -> None:
+    """rclpy raises a RuntimeError for it, which ended the process with a traceback."""
+    from std_msgs.msg import Header
+
+    node = robot(
+        "qos_overrides./a.publisher.durability:=latched", "qos_overrides./b.publisher.reliability:=Best_Effort"
+    )
+    with pytest.raises(ConfigError, match=r"durability: 'latched' is none of .*transient_local, volatile"):
+        publish_on(node, Header, "a", profile(2))
+    assert publish_on(node, Header, "b", profile(2)).qos_profile.reliability.name == "BEST_EFFORT"
+
+
 @pytest.mark.parametrize(
     ("executable", "given", "most"),
     [

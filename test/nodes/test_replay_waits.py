@@ -54,7 +54,7 @@ def replay(nodes: NodeGroup, **values: str | int | float) -> NodeProcess:
 
 
 def test_replay_waits_for_a_node_that_falls_behind(nodes: NodeGroup, slow: Slow) -> None:
-    process = replay(nodes, wait_for_node="slow")
+    process = replay(nodes, wait_for_node="/slow")
 
     def received(images: int, *, results: int, dropped: int = 0) -> bool:
         def holds() -> bool:

@@ -33,7 +33,7 @@ from cacheinf_ros.offload import NO_PLACE, Identity, Work
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.pipeline.health import Health
-from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerConfig, ServerTopicsConfig
+from cacheinf_ros.pipeline.node_configs import LimitConfig, OutputLimitConfig, ServerConfig, ServerTopicsConfig
 
 DEADLINE_S = 30.0
 
@@ -60,7 +60,7 @@ class Server:
     def __init__(self, context: Any, failure: Exception) -> None:
         one_place = [Parameter("server.max_robots", value=1)]
         node = rclpy.create_node("server", context=context, parameter_overrides=one_place)
-        configs = (EngineConfig, MatchingConfig, ResultConfig, ServerConfig, ServerTopicsConfig, LimitConfig)
+        configs = (EngineConfig, MatchingConfig, OutputLimitConfig, ServerConfig, ServerTopicsConfig, LimitConfig)
         parameters, health, self.models = Parameters(node, *configs), Health(), Models(failure)
         self.node = node
         whole = WholeFrameModels(self.models, 0.0, parameters, health)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def serving(domain: int) -> Iterator[Callable[[Exception], Server]]:
 
     yield make
     for server in servers:
-        server.sessions.close()
+        server.sessions.close(patience_s=5.0)
     rclpy.try_shutdown(context=context)
 
 

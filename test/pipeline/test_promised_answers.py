@@ -515,7 +515,7 @@ def test_a_guess_of_classes_is_said_once(model: Model, caplog: pytest.LogCapture
     card = tiny.card.changed(decoder={"kind": "raw"})
     runner, notes = bounded(replace(tiny, card=card))
     runner.infer(picture(), None)
-    assert notes["judged_as"] == "values" and not runner.has_decoder  # no decoder reads them: results carry them
+    assert notes["judged_as"] == "values" and not runner.outputs_are_told  # no decoder reads them: results carry them
     runner.close()
     runner, notes = bounded(model)
     runner.infer(picture(), None)

@@ -28,8 +28,7 @@ class BudgetReport:
         self._clock = clock
         self._counts: Counter[tuple[str, str]] = Counter()
         self._asked_s: dict[str, deque[float]] = {}
-        for name in ("energy_left_j", "money_left", "horizon_left_s", "variants_mb"):
-            health.note(name, _UNKNOWN)
+        self._forget_budget()
 
     def follow(self, models: Sequence[str]) -> None:
         """Report about these models from now on: those that were followed go on, others disappear."""
@@ -56,6 +55,15 @@ class BudgetReport:
         if not error:
             self._health.note(f"{model}: variant", variant)
             self._health.note(f"{model}: place", where)
+
+    def close(self) -> None:
+        """Report about no model any more, and of the budget only that nothing is known."""
+        self.follow(())
+        self._forget_budget()
+
+    def _forget_budget(self) -> None:
+        for name in ("energy_left_j", "money_left", "horizon_left_s", "variants_mb"):
+            self._health.note(name, _UNKNOWN)
 
     def left(self, account: Account, horizon_s: float, used_bytes: int) -> None:
         """Report what is left of the budgets, for how many seconds, and the device memory that variants take."""

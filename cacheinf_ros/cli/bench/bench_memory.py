@@ -68,16 +68,16 @@ def memory(options: MemoryOptions) -> None:
 
 
 def _merged(options: MemoryOptions) -> dict[str, Any]:
-    from cacheinf_ros.bench import TORCHVISION_MODELS, WARM_UP, run_merging_benchmark
+    from cacheinf_ros.bench import TORCHVISION_MODELS, run_merging_benchmark, warm_up_frames
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 
-    frames = itertools.islice(open_source(options.source), options.frames + WARM_UP) if options.source else ()
-    images = [frame.image for frame in frames]
     without = TORCHVISION_MODELS if find_spec("torchvision") else ()
     references = without if options.model is None else options.model
     models = [load_model(reference, input_size=parse_size(options.size)) for reference in references]
     config = EngineConfig(threads=options.threads)
+    count = options.frames + warm_up_frames(config.device)
+    images = [frame.image for frame in itertools.islice(open_source(options.source), count)] if options.source else []
     return {
         model.name: run_merging_benchmark(model, config, images, time_limit_s=options.merging_limit_s)
         for model in models

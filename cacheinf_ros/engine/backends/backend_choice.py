@@ -28,14 +28,15 @@ def choose_backend(
         shared: the shared values of the model, whose packed weights all its backends then share.
 
     Raises:
-        EngineError: torch does not know the device, or this machine does not have it; the precision is float16 and the
-            device no GPU; or the compiled kernels are of another version.
+        EngineError: torch does not know the device, this machine does not have it, or it is not the first GPU that the
+            process sees; the precision is float16 and the device no GPU; or the compiled kernels are of another
+            version or machine.
     """
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         text = str(error).splitlines()[0]
-        raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
+        raise EngineError(f"device {device!r} cannot be used: {text}; use cpu or cuda") from None
     floats = kept_floats(device, precision)
     if torch.device(device).type != "cpu":
         return _on_gpu(torch.device(device), threads, precision, floats, shared)
@@ -61,6 +62,11 @@ def _on_gpu(
     if precision is Precision.INT8:
         _log.warning("precision int8 needs device cpu: computing in float32")
     if device.type == "cuda":
+        if device.index not in (None, torch.cuda.current_device()):
+            raise EngineError(
+                f"device {device} cannot be used: frames are computed on the first GPU that the process sees. Start it "
+                f"with CUDA_VISIBLE_DEVICES={device.index} in its environment, and device cuda"
+            )
         try:
             from cacheinf_ros.engine.backends.triton_backend import TritonBackend
         except ImportError as error:

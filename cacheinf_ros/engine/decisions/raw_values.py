@@ -61,7 +61,7 @@ class RawValues:
         moved = (
             value if motion is None else move_output(value, motion, self._input_size) for value in outputs.values()
         )
-        read = tuple(np.array(_some(value, self._most_values), np.float32) for value in moved)
+        read = tuple(np.array(self._some(value), np.float32) for value in moved)
         return Values(outputs=read, variations=(0.0,) * len(read))
 
     def presence(self, decision: Values) -> float:
@@ -89,16 +89,19 @@ class RawValues:
             max(deviation, variation, _TOO_EXACT * _rms(agreed), _TINY) for deviation, variation, agreed in of_outputs
         ]
 
+    def _some(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Pick as many values as are looked at.
 
-def _some(values: NDArray[Any], most: int | None) -> NDArray[Any]:
-    """Pick about so many values: every n-th row and column of a map, every n-th along the longest axis of others."""
-    if most is None or values.size <= most:
-        return values
-    if is_map(values):
-        step = math.ceil(math.sqrt(values.size / most))
-        return values[..., ::step, ::step]
-    longest = int(np.argmax(values.shape))
-    return values.take(range(0, values.shape[longest], math.ceil(values.size / most)), axis=longest)
+        Of a map it takes every n-th row and column, of others every n-th along their longest axis.
+        """
+        most = self._most_values
+        if most is None or values.size <= most:
+            return values
+        if is_map(values, self._input_size):
+            step = math.ceil(math.sqrt(values.size / most))
+            return values[..., ::step, ::step]
+        longest = int(np.argmax(values.shape))
+        return values.take(range(0, values.shape[longest], math.ceil(values.size / most)), axis=longest)
 
 
 def _rms(values: NDArray[Any]) -> float:

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.jit import BYTES, Array, kernel
 
-_MOST_CLASSES = 256  # that a byte can tell apart
+MOST_CLASSES = 256
+"""The number of classes that a byte can tell apart."""
 
 
 def best_class_map(scores: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the class of each pixel, uint8 [height, width]; of equal scores the first class wins.
 
     Args:
-        scores: [classes, height, width], of any number type.
+        scores: [classes, height, width], of any number type; at most :data:`MOST_CLASSES`.
     """
-    if scores.dtype != np.float32 or len(scores) > _MOST_CLASSES:
+    if scores.dtype != np.float32:
         return np.asarray(scores.argmax(0), np.uint8)
     classes = np.empty(scores.shape[1:], np.uint8)
     if scores.strides[0] == scores.itemsize:  # a pixel's scores lie together, as this package's own engine has them

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine.decoders.best_class_map import best_class_map
+from cacheinf_ros.engine.decoders.best_class_map import MOST_CLASSES, best_class_map
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
@@ -65,7 +66,7 @@ def decode(
     Raises:
         ModelError: the outputs are not what the card promises.
     """
-    decoder = card.decoder or guessed_decoder(outputs)
+    decoder = card.decoder or guessed_decoder(outputs, card.labels)
     is_certain = card.decoder is not None and not (isinstance(decoder, ClassVector) and decoder.is_guess)
     try:
         if isinstance(decoder, ClassVector):
@@ -85,12 +86,24 @@ def decode(
             decoded = Decoded(boxes=boxes)
             return decoded if selection == _ALL else selection.applied(decoded, image_size)
     except (IndexError, ValueError) as error:
+        if card.decoder is None:  # wrongly guessed
+            return Decoded(is_certain=False)
         named = listed(outputs)
         given = "" if named in str(error) else f"; the outputs are: {named}"
         raise ModelError(
-            f"the outputs of model {card.name!r} do not fit the decoder {decoder and decoder.kind}: {error}{given}"
+            f"the outputs of model {card.name!r} do not fit the decoder {card.decoder.kind}: {error}{given}"
         ) from None
     return Decoded(is_certain=False)
+
+
+def are_told_by_classes_and_boxes(card: ModelCard) -> bool:
+    """Tell whether the classes and boxes of an answer say all that a model's outputs do, whatever these are.
+
+    Class maps are beside them, and where the decoder is a guess, outputs are sent as well.
+    """
+    decoder = card.decoder
+    is_guess = isinstance(decoder, ClassVector) and decoder.is_guess
+    return decoder is not None and not is_guess and not isinstance(decoder, Raw | DenseMap)
 
 
 def only_output(outputs: Outputs, kind: str) -> NDArray[Any]:
@@ -127,17 +140,18 @@ def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
     return decoder.model_copy(update={"score_threshold": selection.score_threshold})
 
 
-def guessed_decoder(outputs: Outputs) -> Decoder | None:
+def guessed_decoder(outputs: Outputs, labels: Sequence[str] = ()) -> Decoder | None:
     """Guess from shape and values how a single output is read; None where it cannot be, or there are several.
 
-    Whole numbers are those of a class map.
+    Whole numbers are those of a class map. A list of them holds classes rather than their scores, unless it has as many
+    as there are ``labels``.
     """
     if len(outputs) != 1:
         return None
     (value,) = outputs.values()
     shape = value.shape
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
-        return ClassVector()
+        return ClassVector() if not are_whole(value) or len(labels) == value.size else None
     if are_whole(value) and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
         return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
@@ -156,14 +170,23 @@ def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArra
     output = as_classes(output)
     if output.ndim not in (3, 4) or output.shape[0] != 1:
         raise ValueError(f"a map is [1, classes, h, w], or [1, h, w] of integers, not {list(output.shape)}")
-    if output.ndim == 4 and output.shape[1] == 1:
+    if not are_whole(output) and (output.ndim == 3 or output.shape[1] == 1):
         raise ValueError(
             "a map of classes has a channel for each class, this one a single score: let the network end with a "
             "threshold (whole numbers), or choose the decoder raw"
         )
+    if output.shape[1] > MOST_CLASSES if output.ndim == 4 else not _are_bytes(output):
+        raise ValueError(
+            f"a map has at most {MOST_CLASSES} classes, numbered from 0, as they are sent as bytes: choose the decoder "
+            "raw"
+        )
     classes = output[0].astype(np.uint8) if output.ndim == 3 else best_class_map(output[0])
     moved = move_class_map(classes, motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]
+
+
+def _are_bytes(whole: NDArray[Any]) -> bool:
+    return whole.dtype == np.uint8 or not whole.size or (int(whole.min()) >= 0 and int(whole.max()) < MOST_CLASSES)
 
 
 def _classes(

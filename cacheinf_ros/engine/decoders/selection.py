@@ -55,7 +55,7 @@ class Selection:
         lower = [label.lower() for label in labels]
         return cls(
             score_threshold=score_threshold or None,
-            classes=frozenset(_id_of(word, labels, lower) for word in sorted(words)) if words else None,
+            classes=frozenset().union(*(_ids_of(word, labels, lower) for word in sorted(words))) if words else None,
             region=_region(region),
         )
 
@@ -88,11 +88,12 @@ def _region(values: Sequence[float]) -> Region:
     )
 
 
-def _id_of(word: str, labels: tuple[str, ...], lower: Sequence[str]) -> int:
+def _ids_of(word: str, labels: tuple[str, ...], lower: Sequence[str]) -> frozenset[int]:
+    """Return the classes that a word means: several may have one name, as ImageNet's two cranes."""
     if word in lower:
-        return lower.index(word)
+        return frozenset(number for number, label in enumerate(lower) if label == word)
     if word.isdecimal() and len(word) <= _MOST_DIGITS and (not labels or int(word) < len(labels)):
-        return int(word)
+        return frozenset({int(word)})
     word = shortened(word)
     if not labels:
         raise ConfigError(f"classes: this model's classes have no names: give the id of {word!r}")

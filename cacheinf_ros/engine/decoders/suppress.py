@@ -34,6 +34,7 @@ def suppress(found: Found, *, score_threshold: float, iou_threshold: float) -> F
 def surviving(found: Found, *, score_threshold: float, iou_threshold: float) -> NDArray[np.int64]:
     """Return the indices of what :func:`suppress` keeps, best first."""
     boxes, scores, classes = (values.tolist() for values in found)
-    indices = cv2.dnn.NMSBoxesBatched(boxes, scores, classes, score_threshold, iou_threshold)
+    below = float(np.nextafter(np.float32(score_threshold), np.float32(-1)))  # OpenCV drops a score that is the limit
+    indices = cv2.dnn.NMSBoxesBatched(boxes, scores, classes, below, iou_threshold)
     kept = np.array(indices, np.int64).reshape(-1)
     return kept[np.argsort(-found[1][kept], kind="stable")]

@@ -28,6 +28,7 @@ from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.feature_maps import FeatureMaps
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph, Model
 from cacheinf_ros.graph.ir import Levels, Operator
 
@@ -118,11 +119,11 @@ class CameraBatch:
             for step in executable.steps
         )
         with self.running:
-            self._unseat({camera}, but=key)
             if key not in self._executors:
                 assert self._maps is not None
                 self._executors[key] = self.backend.executor_together(executable, self._maps, self._cameras)
             self._executors[key].seat(camera, executable)
+            self._unseat({camera}, but=key)  # not before there is another one
             return self._executors[key]
 
     def execute(self, camera: int, *, outside: Border, refresh: bool) -> None:
@@ -140,6 +141,8 @@ class CameraBatch:
                 self.run(turns)
         if turn.error is not None:
             raise turn.error
+        if not turn.is_done:
+            raise EngineError(f"camera {camera} has lost its place among those that are computed together")
 
     def run(self, turns: list[Turn]) -> None:
         """Compute frames of different cameras, in one pass for all whose steps are alike."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
+from cacheinf_ros.engine.tf32 import SETTING
+
 _log = logging.getLogger(__name__)
 _PAUSING = threading.Lock()
 """The lock that is held while Python collects no garbage, which is one setting for the whole process."""
@@ -23,15 +25,19 @@ def captured(run: Callable[[], None], what: str) -> torch.cuda.CUDAGraph | None:
         run: makes the launches.
         what: the subject of the line in the log.
     """
-    graph = torch.cuda.CUDAGraph()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
-        # other threads may use the device meanwhile, for frames of another engine or to prepare a dense one
-        with no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # Other threads may use the device meanwhile, for frames of another engine or to prepare a dense one. What is
+        # captured may ask for the setting's lock, so it is taken first: two threads that took both crosswise would wait
+        # for each other for ever.
+        with SETTING, no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             run()
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         _log.warning("%s cannot be one CUDA graph (%s): every kernel is launched by itself, slower", what, reason)
         return None
+    finally:
+        torch.cuda.set_stream(stream)  # a capture that fails leaves torch on the stream that all captures share
     return graph
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from cacheinf_ros.engine.kernels.abi import declare
+from cacheinf_ros.errors import EngineError
 
 _PATH = Path(__file__).parent / "libcacheinf_kernels.so"
 
@@ -22,8 +23,13 @@ def load_library(path: Path) -> ctypes.CDLL:
     """Load the library in a file, and declare its functions.
 
     Raises:
-        EngineError: it was built from another version of the package.
+        EngineError: it was built for another machine, or from another version of the package.
     """
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:  # of another architecture, or linked with a newer libstdc++
+        raise EngineError(
+            f"the compiled kernels cannot be loaded: {error}; build the package on this machine"
+        ) from None
     declare(library)
     return library

@@ -56,3 +56,14 @@ def test_models_come_and_go() -> None:
     report.follow(["lamp"])
     report.answered("lamp", variant="8bit", where="local")
     assert values(health)["lamp: refused"] == "0"
+
+
+def test_when_the_node_frees_its_models_nothing_is_said_of_them() -> None:
+    health = Health()
+    report = BudgetReport(health)
+    report.follow(["door"])
+    report.left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
+    report.close()
+    found = values(health)
+    assert not any(name.startswith("door") for name in found)
+    assert found["energy_left_j"] == found["variants_mb"] == "n/a"

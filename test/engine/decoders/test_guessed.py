@@ -60,3 +60,23 @@ def test_a_single_score_for_each_pixel_is_no_map_of_classes() -> None:
         decode({"y": np.full((1, 1, 4, 4), 5, np.float32)}, card, SIZE)
     assert decode({"y": np.full((1, 1, 4, 4), 5)}, card, SIZE).class_map is not None
     assert decode({"y": np.full((1, 1, 4, 4), 5, np.float32)}, CARD, SIZE).class_map is None
+    with pytest.raises(ModelError, match="a single score: let the network end with a threshold"):
+        decode({"y": np.full((1, 4, 4), 0.9, np.float32)}, card, SIZE)
+
+
+@pytest.mark.parametrize(
+    "output", [np.zeros((1, 300, 2, 2), np.float32), np.full((1, 4, 4), 300), np.full((1, 4, 4), -1)]
+)
+def test_a_map_of_more_classes_than_a_byte_has_is_refused(output: np.ndarray) -> None:
+    """Class 300 was published as 44."""
+    with pytest.raises(ModelError, match="at most 256 classes, numbered from 0"):
+        decode({"y": output}, CARD.changed(decoder=DenseMap()), SIZE)
+    assert decode({"y": output}, CARD, SIZE).class_map is None, "distances in millimetres, perhaps"
+
+
+def test_a_list_of_whole_numbers_is_no_list_of_scores() -> None:
+    """The classes that TopK gives were taken for their scores."""
+    best = np.array([[7, 3]])
+    assert decode({"y": best}, CARD, SIZE).classes == ()
+    of_two = CARD.changed(labels=("cat", "dog"))
+    assert [each.name for each in decode({"y": best}, of_two, SIZE).classes] == ["cat", "dog"]

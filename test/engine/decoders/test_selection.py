@@ -30,6 +30,11 @@ def test_names_and_ids() -> None:
     assert Selection.of(0.0, "7", ()).classes == {7}
 
 
+def test_a_name_means_all_classes_of_that_name() -> None:
+    """ImageNet has two cranes: a bird and a machine."""
+    assert Selection.of(0.0, "crane", ("crane", "dog", "crane")).classes == {0, 2}
+
+
 @pytest.mark.parametrize(
     ("word", "labels", "said"),
     [

@@ -2,6 +2,7 @@
 """Tests of non-maximum suppression, with boxes worked out by hand."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,13 @@ def test_other_classes_are_left_alone() -> None:
 def test_low_scores_are_dropped() -> None:
     assert suppressed([0.4, 0.3, 0.6], [0, 0, 0]) == [(0.6, 0)]
     assert suppressed([], [], BOXES[:0]) == []
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.25, 0.4, 0.5, 1.0])
+def test_a_score_that_is_the_threshold_is_not_below_it(threshold: float) -> None:
+    """Networks in int8 give scores on a grid, on which thresholds often lie."""
+    found = (BOXES[:1], np.array([threshold], np.float32), np.array([0]))
+    assert len(suppress(found, score_threshold=threshold, iou_threshold=0.45)[1]) == 1
 
 
 def test_the_background_is_no_class() -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import gc
+from threading import Thread
 
 import pytest
 import torch
 from triton_devices import DEVICE
 
 from cacheinf_ros.engine.gpu.cuda_graph import captured, no_garbage_collection
+from cacheinf_ros.engine.tf32 import tf32
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -55,3 +57,35 @@ def _pinned(like: torch.Tensor) -> torch.Tensor:
     staged = torch.ones(like.shape, pin_memory=True)
     like.copy_(staged, non_blocking=True)
     return staged
+
+
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="only a GPU captures graphs: CACHEINF_TEST_DEVICE=cuda")
+def test_what_cannot_be_captured_leaves_the_thread_on_its_stream() -> None:
+    """It was left on the stream on which all captures are made: what others launched there became part of theirs."""
+    x, before = torch.ones(4, device=DEVICE), torch.cuda.current_stream()
+    assert captured(lambda: print(x.tolist()), "what waits for the device") is None
+    assert torch.cuda.current_stream() == before and x.tolist() == [1.0] * 4
+
+
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="only a GPU captures graphs: CACHEINF_TEST_DEVICE=cuda")
+def test_threads_that_capture_do_not_wait_for_each_other() -> None:
+    """One held the lock of the precision and wanted that of the garbage collector, the other the reverse."""
+    x = torch.ones(4, device=DEVICE)
+
+    def precise() -> None:
+        with tf32(DEVICE, allowed=False):
+            x.mul_(1.0)
+
+    def outside() -> None:
+        with tf32(DEVICE, allowed=False):
+            captured(precise, "a frame")
+
+    def inside() -> None:
+        captured(precise, "a dense frame")
+
+    threads = [Thread(target=lambda run=run: [run() for _ in range(50)], daemon=True) for run in (outside, inside)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert not any(thread.is_alive() for thread in threads)

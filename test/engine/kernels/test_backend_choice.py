@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.kernels.abi import KernelKind
-from cacheinf_ros.engine.kernels.kernel_library import kernel_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library, load_library
 from cacheinf_ros.errors import EngineError
 
 
@@ -31,3 +33,9 @@ def test_unknown_device_is_named() -> None:
 def test_float16_is_for_a_gpu() -> None:
     with pytest.raises(EngineError, match="precision float16 needs device cuda, not 'cpu': set device to cuda, or"):
         choose_backend("cpu", 1, Precision.FLOAT16)
+
+
+def test_kernels_of_another_machine_are_named(tmp_path: Path) -> None:
+    (tmp_path / "kernels.so").write_bytes(b"\x7fELF of another processor")
+    with pytest.raises(EngineError, match=r"kernels.so.*build the package on this machine"):
+        load_library(tmp_path / "kernels.so")

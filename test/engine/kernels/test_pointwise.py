@@ -35,8 +35,10 @@ COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("kind", ActivationKind)
 def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
-    """Activations are compared with double precision at all magnitudes, and are NaN only where torch's are."""
-    sizes = torch.cat([torch.logspace(-30, 4, 5000), torch.linspace(0, 30, 5000), torch.tensor([1e20, torch.inf])])
+    """Activations are compared with double precision at all magnitudes, and are NaN of NaN, and else only where torch's are."""
+    sizes = torch.cat(
+        [torch.logspace(-30, 4, 5000), torch.linspace(0, 30, 5000), torch.tensor([1e20, torch.inf, torch.nan])]
+    )
     values = torch.cat([sizes, -sizes]).view(-1, 2)
     slope = torch.tensor([0.25, 0.5]) if kind is ActivationKind.PRELU else None
     activation = Activation(kind=kind, low=-1.0, high=2.0, slope=slope, alpha=0.75)
@@ -47,6 +49,7 @@ def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
     for kernels, call in native_calls(op, [source], 2):
         result = run_native(kernels, call, rows, rows, *values.shape)
         assert not bool((result.isnan() & ~activation(values).isnan()).any())
+        assert bool(result[values.isnan()].isnan().all()), "a score of NaN was 1.0"
         error = (result - exact).abs() / exact.abs().clamp(min=1e-30)
         if kind in (ActivationKind.GELU, ActivationKind.GELU_TANH):  # 1 + erf(x) loses digits, in torch too
             error = (result - exact).abs() / values.abs().clamp(min=1.0)

@@ -29,7 +29,7 @@ inline Vector hyperbolic_tangent(Vector x) {
 
 // Polynomials by N. Juffa (public domain).
 inline Vector error_function(Vector x) {
-  const Vector size = smallest(absolute(x), all(4.0f)), square = size * size;
+  const Vector size = smallest(all(4.0f), absolute(x)), square = size * size;
   Vector near = square * -5.96761703e-4f + 4.99119423e-3f;
   near = near * square - 2.67681349e-2f;
   near = near * square + 1.12819925e-1f;
@@ -53,12 +53,12 @@ inline Vector softplus(Vector x) {
   p = p * square + 2.0f / 7;
   p = p * square + 2.0f / 5;
   p = p * square + 2.0f / 3;
-  return largest(x, all(0)) + (s * square * p + 2.0f * s);
+  return largest(all(0), x) + (s * square * p + 2.0f * s);
 }
 
 // x * tanh(softplus(x)), with e = exp(x): x * (e**2 + 2e) / (e**2 + 2e + 2).
 inline Vector mish(Vector x) {
-  const Vector e = exponential(smallest(x, all(20.0f))), n = e * (e + 2.0f);
+  const Vector e = exponential(smallest(all(20.0f), x)), n = e * (e + 2.0f);
   return x * (n / (n + 2.0f));
 }
 
@@ -70,7 +70,7 @@ inline Vector gelu_tanh(Vector x) {
 }  // namespace
 
 Vector activate_curved(const ci_activation& a, Vector v) {
-  const auto six = [](Vector x) { return smallest(largest(x + 3.0f, all(0)), all(6)); };
+  const auto six = [](Vector x) { return smallest(all(6), largest(all(0), x + 3.0f)); };
   switch (a.kind) {
     case CI_SIGMOID: return sigmoid(v);
     case CI_TANH: return hyperbolic_tangent(v);

@@ -26,9 +26,9 @@ inline Vector scaled_by_power_of_two(Vector p, Vector n) {
 #endif
 }
 
-// 0 and infinity where the result is too small or too large for a float.
+// 0 and infinity where the result is too small or too large for a float; NaN of NaN.
 inline Vector exponential(Vector x) {
-  x = smallest(largest(x, all(-104.0f)), all(89.0f));
+  x = smallest(all(89.0f), largest(all(-104.0f), x));
   const Vector n = x * 1.44269504f + 12582912.0f - 12582912.0f;  // rounded: 1.5 * 2**23 leaves no room for a fraction
   const Vector rest = x - n * 0.693359375f + n * 2.12194440e-4f;
   return scaled_by_power_of_two(1.0f + rest + rest * rest * exponential_beyond_linear(rest), n);

@@ -150,7 +150,7 @@ inline void finish(const Job& job, int start, int64_t channel, int width, const 
     const Vector high = all(clamps ? c.activation.high : __builtin_inff());
     for (int r = 0; r < ROWS; ++r)
       for (int v = 0; v < VECTORS; ++v)
-        store(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, smallest(largest(sums[r][v], low), high));
+        store(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, smallest(high, largest(low, sums[r][v])));
     return;
   }
   finish_each(sums, width, [&](int r, int v, int lanes, Vector sum) {

@@ -70,6 +70,7 @@ inline void store(BFloat16* p, Vector v) {
   *reinterpret_cast<Halves*>(p) = __builtin_convertvector((bits + 0x7fff + (bits >> 16 & 1)) >> 16, Halves);
 }
 
+// Of NaN and another value the second argument, so that values stay NaN where bounds come first.
 #if defined(__AVX512F__)  // where compilers make three instructions of a > b ? a : b
 constexpr __mmask16 kAll = 0xffff;  // GCC 12 warns of the forms without a mask
 inline Vector largest(Vector a, Vector b) { return (Vector)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b); }
@@ -222,8 +223,8 @@ Vector activate_curved(const ci_activation& a, Vector v);
 inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int width) {
   switch (a.kind) {
     case CI_LINEAR: return v;
-    case CI_CLAMP: return smallest(largest(v, all(a.low)), all(a.high));
-    case CI_PRELU: return largest(v, all(0)) + smallest(v, all(0)) * load_part(a.slope + channel, width);
+    case CI_CLAMP: return smallest(all(a.high), largest(all(a.low), v));
+    case CI_PRELU: return largest(all(0), v) + smallest(all(0), v) * load_part(a.slope + channel, width);
     default: return activate_curved(a, v);
   }
 }
@@ -232,7 +233,7 @@ inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int wi
 struct Bounds {
   Vector low, high;
 
-  Vector of(Vector v) const { return smallest(largest(v, low), high); }
+  Vector of(Vector v) const { return smallest(high, largest(low, v)); }
 };
 
 // Activations that only bound values, if at all.
