@@ -111,14 +111,13 @@ class OwnWay:
     def _traced(self, result: FrameResult, cache_map: CacheMap | None) -> FrameTrace:
         engine, promised = result.engine, self._runner.promised
         is_held = result.mode == HELD
-        reuse_ratio = 1.0 if is_held else 0.0 if engine.refreshed else engine.reuse_ratio
         loss = None if promised is None else promised.measured
         return FrameTrace(
             mode=result.mode,
             stage_ms=engine.stage_ms,
-            reuse_ratio=reuse_ratio,
+            reuse_ratio=engine.reuse_ratio,
             active_share=engine.active_share,
-            cache_map=None if is_held or not reuse_ratio else cache_map,
+            cache_map=None if is_held or not engine.reuse_ratio else cache_map,
             asked=None if promised is None else self._settings.config.max_loss,
             measured=None if loss is None else loss.whole,
         )

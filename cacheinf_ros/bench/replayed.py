@@ -173,15 +173,13 @@ def _traces(played: Played, answers: Sequence[NodeAnswer], readings: Sequence[Re
     for answer, used in zip(answers, joules, strict=True):
         result, link = results[answer.stamp_ns], played.links.get(answer.stamp_ns)
         promise = played.promises.get(answer.stamp_ns)
-        # where everything was computed, nothing was reused, whatever the map said
-        reuse_ratio = result.reuse_ratio if result.active_share < 1 else 0.0
         found.append(
             FrameTrace(
                 mode=result.mode,
                 stage_ms=result.stage_ms,
-                reuse_ratio=reuse_ratio,
+                reuse_ratio=result.reuse_ratio,
                 active_share=result.active_share,
-                cache_map=None if link is None or answer.held or not reuse_ratio else link.cache_map,
+                cache_map=None if link is None or answer.held or not result.reuse_ratio else link.cache_map,
                 asked=None if promise is None else _known(promise.asked),
                 measured=None if promise is None else _known(promise.measured),
                 joules=used,

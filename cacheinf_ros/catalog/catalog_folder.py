@@ -115,7 +115,7 @@ class CatalogFile(Config):
     """
 
     format: Literal[1]
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, pattern="^[^/]*$")  # models that are computed together have outputs NAME/OUTPUT
     model: str = Field(min_length=1)
     input_size: tuple[_Side, _Side]
     measure: str

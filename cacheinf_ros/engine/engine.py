@@ -187,7 +187,7 @@ class Engine:
         return EngineResult(
             outputs={name: value.cpu().numpy() for name, value in outputs.items()},
             mode=self._config.mode if entry.reused else Mode.DENSE,
-            reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
+            reuse_ratio=entry.reused.reuse_ratio if entry.reused and not refresh else 0.0,
             active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,

@@ -46,7 +46,7 @@ class EngineResult:
     @property
     def tells_savings(self) -> bool:
         """Whether the time is what the engine takes for all that was not reusable: it computed that, alone."""
-        return self.by_engine and self.where == "local" and self.mode is not Mode.DENSE
+        return self.by_engine and self.where == "local" and self.mode is not Mode.DENSE and not self.refreshed
 
     @property
     def total_ms(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 _KEPT = 64  # frames
 _ENOUGH = 5  # frames after which measurements replace predictions
+_SILENT_PERIODS = 10  # periods without a frame after which the robot seems to have stopped
 
 HOST_BYTES = 400e6
 """The memory of a process without a session, in bytes."""
@@ -59,16 +60,22 @@ class DemandMeter:
         """Note for how long a frame kept the machine busy."""
         self._took_ms.append(took_ms)
 
-    def measured(self, predicted: Demand) -> Demand:
-        """Return the measured demand, or the predicted one until enough frames were seen."""
+    def measured(self, predicted: Demand, now_s: float) -> Demand:
+        """Return the measured demand, or the predicted one until enough frames were seen.
+
+        A robot that sends no more frames, though it still greets, keeps fewer and fewer cores busy.
+        """
         if len(self._took_ms) < _ENOUGH or len(self._started_s) < _ENOUGH:
             return predicted
-        between = np.diff(np.array(self._started_s))
+        period_ms = 1e3 * float(np.median(np.diff(np.array(self._started_s))))
+        silent_ms = 1e3 * (now_s - self._started_s[-1])
+        if silent_ms > _SILENT_PERIODS * period_ms:
+            period_ms = silent_ms
         return Demand(
             network=predicted.network,
             mean_ms=max(0.01, float(np.mean(self._took_ms))),
             worst_ms=max(0.01, float(np.percentile(self._took_ms, 95))),
-            period_ms=max(1.0, 1e3 * float(np.median(between))),
+            period_ms=max(1.0, period_ms),
             deadline_ms=predicted.deadline_ms,
             memory_bytes=predicted.memory_bytes,
             priority=predicted.priority,

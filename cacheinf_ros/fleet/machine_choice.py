@@ -102,8 +102,16 @@ def p95_ms(load: MachineLoad, demand: Demand) -> float:
     return demand.worst_ms + waiting_ms(load)
 
 
+def is_hopeless(demand: Demand, rules: FleetRules) -> bool:
+    """Tell whether a session's frames take too long even on a machine that does nothing else."""
+    return demand.worst_ms > rules.margin * demand.deadline_ms
+
+
 def objection(load: MachineLoad, rules: FleetRules) -> str:
-    """Return why a machine cannot serve its load; empty: it can."""
+    """Return why a machine cannot serve its load; empty: it can.
+
+    Sessions whose frames take too long whatever else is there do not count: to end others would not help them.
+    """
     if load.busy > rules.most_busy:
         return f"its cores would be {100 * load.busy:.0f} % busy, of {100 * rules.most_busy:.0f} %"
     needed = sum(demand.memory_bytes for demand in load.demands) + load.hosts * HOST_BYTES
@@ -111,7 +119,7 @@ def objection(load: MachineLoad, rules: FleetRules) -> str:
         return f"{needed / 1e6:.0f} MB would be needed, of {load.machine.memory_bytes / 1e6:.0f}"
     for demand in load.demands:
         allowed_ms = rules.margin * demand.deadline_ms
-        if p95_ms(load, demand) > allowed_ms:
+        if p95_ms(load, demand) > allowed_ms and not is_hopeless(demand, rules):
             return f"one frame in twenty would take {p95_ms(load, demand):.0f} ms, of {allowed_ms:.0f}"
     return ""
 
@@ -126,6 +134,9 @@ def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules
     """Return the best machine for a session, or the reason why there is none."""
     if not loads:
         return "no machine is there"
+    if is_hopeless(demand, rules):
+        allowed_ms = rules.margin * demand.deadline_ms
+        return f"one frame in twenty would take {demand.worst_ms:.0f} ms, of {allowed_ms:.0f}, on any machine"
     found: list[tuple[float, float, str, MachineLoad]] = []
     objections = []
     for load in loads:

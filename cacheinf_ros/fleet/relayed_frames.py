@@ -34,7 +34,7 @@ class RelayedFrames:
     def demand(self) -> Demand | None:
         """The session's demand, by what was measured so far; None: not known yet."""
         with self._lock:
-            return self._meter.measured(self.predicted) if self.predicted else None
+            return self._meter.measured(self.predicted, time.monotonic()) if self.predicted else None
 
     @property
     def took_ms(self) -> list[float]:

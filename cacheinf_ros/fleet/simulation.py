@@ -161,7 +161,7 @@ class _Robot:
     @property
     def demand(self) -> Demand:
         """The measured demand of the robot's session, or the predicted one at first."""
-        return self._meter.measured(self._predicted)
+        return self._meter.measured(self._predicted, self._of.env.now)
 
     def leave(self) -> None:
         """Give up the place, as the fleet has no more room."""

@@ -125,10 +125,15 @@ def pooled_difference(
 
 
 def without_islands(reusable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Drop small reusable areas amidst active ones, such as the plain middle of an object; bool [rows, columns]."""
+    """Drop small reusable areas amidst active ones, such as the plain middle of an object; bool [rows, columns].
+
+    In a picture of few blocks a quarter of them is not small.
+    """
+    if reusable.all():
+        return reusable
     active = np.pad((~reusable).view(np.uint8), 1)
     closed = cv2.morphologyEx(active, cv2.MORPH_CLOSE, _AROUND, borderType=cv2.BORDER_REPLICATE)[1:-1, 1:-1]
     _, areas, stats, _ = cv2.connectedComponentsWithStats(1 - closed, connectivity=4)
-    large = stats[:, cv2.CC_STAT_AREA] > _ISLAND
+    large = stats[:, cv2.CC_STAT_AREA] > min(_ISLAND, reusable.size // 4)
     large[0] = False  # label 0: active blocks
     return np.asarray(large[areas])

@@ -78,8 +78,9 @@ class BackgroundCalibrator:
             the calibration, once, when there is one.
         """
         self._pace.frame()
-        found, self._found = self._found, None
+        found = self._found  # the thread may set it at any time
         if found is not None:
+            self._found = None
             return found
         if self._thread is not None and self._goes_on and not self._thread.is_alive():
             self._thread = None

@@ -54,7 +54,11 @@ class WatchConfig(Config):
     group = "diagnostics"
 
     latency_budget_ms: float = parameter(
-        200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=4000.0, live=True
+        200.0,
+        "a median latency above this, of the last hundred frames, makes /diagnostics WARN, ms",
+        low=0.0,
+        high=4000.0,
+        live=True,
     )
     stuck_after_s: float = unlisted(
         10.0,
@@ -135,7 +139,7 @@ class ModelConfig(Config):
     model: str = parameter(
         "scenenet",
         "torchvision:NAME, package.module:factory, file.py:factory, an .onnx file, trusted:FILE.pt2, a card .yaml, or "
-        "a name that `cacheinf models` lists",
+        "a name that `cacheinf models list` lists",
     )
     weights: str = parameter("", "safetensors or state dict file in place of the model's own; empty: none")
     input_size: str = parameter(
@@ -262,7 +266,8 @@ class ServerConfig(Config):
     max_robots: int = parameter(
         8,
         "robots that have a cache here at a time; each model of a robot counts, and where it is used both ways at a "
-        "time, sharing frames and sending whole ones count each; the one heard least recently is forgotten",
+        "time, sharing frames and sending whole ones count each; one more is turned away, unless another has been "
+        "silent for 5 s, which is then forgotten",
         low=1,
         high=1000,
     )
@@ -309,10 +314,10 @@ class ReplayConfig(Config):
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
     wait_timeout_s: float = unlisted(
-        60.0, "how long to wait for them, or for word from wait_for_node, s", low=0.0, high=3600.0
+        60.0, "how long to wait for wait_for_subscribers, or for word from wait_for_node, s", low=0.0, high=3600.0
     )
     settle_s: float = unlisted(
-        0.3, "pause once they are there: they may learn of us later than we of them, s", low=0.0, high=3600.0
+        0.3, "pause once the subscribers are there: they may learn of us later than we of them, s", low=0.0, high=3600.0
     )
     queue_size: int = unlisted(
         2, "images kept for reliable subscribers that have not received them yet; more lose none", low=1, high=10_000

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from strategies import textured
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.geometry.warping import WarpComparison, look_through, pooled_difference, visible_blocks, warp
+from cacheinf_ros.geometry.warping import (
+    WarpComparison,
+    look_through,
+    pooled_difference,
+    visible_blocks,
+    warp,
+    without_islands,
+)
 
 
 @given(dx=st.integers(-25, 25), dy=st.integers(-25, 25))
@@ -73,3 +80,13 @@ def test_comparing_again_and_again_is_comparing_once() -> None:
         assert np.array_equal(found, pooled_difference(warp(image, motion), frame, 10))
         assert before is None or np.array_equal(*before)
         before = found, found.copy()
+
+
+def test_small_areas_amidst_active_ones_are_not_reused() -> None:
+    """In a picture of 25 blocks or fewer, nothing was: even where all was as before."""
+    assert without_islands(np.ones((4, 5), np.bool_)).all() and without_islands(np.ones((5, 5), np.bool_)).all()
+    plain = np.ones((40, 60), np.bool_)
+    plain[10:21, 10:21] = False
+    plain[13:18, 13:18] = True  # the middle of an object
+    found = without_islands(plain)
+    assert not found[10:21, 10:21].any() and found[:8].all()

@@ -3,13 +3,18 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from networks.lowered import assert_same_function, graph_of
 from networks.random_blocks import Call, batch_norm
+from programs import change
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cacheinf_ros.engine.backends import choose_backend
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import DenseGraph
 from cacheinf_ros.graph.activation import ActivationKind
 from cacheinf_ros.graph.ir import ChannelNorm, Concat, Conv, Elementwise, GlobalMean, Graph
 
@@ -184,6 +189,24 @@ def test_a_hard_swish_of_another_scale_keeps_it() -> None:
     (only, scaled) = fused(lambda x, c: (y := c(x)) * functional.relu6(y + 3), conv()).operators
     assert isinstance(only, Conv) and only.activation.kind is ActivationKind.HARDSWISH
     assert isinstance(scaled, Elementwise) and scaled.scale is not None and scaled.scale.tolist() == [6.0] * 4
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [lambda y: y * functional.relu6(y + 3), lambda y: y * (1 + torch.erf(y / 2**0.5))],
+    ids=["hard swish", "gelu"],
+)
+def test_a_factor_that_nothing_absorbs_is_a_float(activation: Callable[[Tensor], Tensor]) -> None:
+    """The factors 6 and 2 were whole numbers, which compiled kernels read as floats: outputs were 0."""
+    graph = fused(lambda x, c: (y := activation(c(x))) + y.flip(3), conv())
+    factors = [o.scale for o in graph.operators if isinstance(o, Elementwise) and o.scale is not None]
+    assert factors and {factor.dtype for factor in factors} == {torch.float32}
+    image = torch.randn(*SIZE, 3)
+    program = Program(graph, choose_backend("cpu", 1))
+    change(program, image, np.ones(SIZE, np.uint8))
+    (ours,) = program.execute(refresh=True).values()
+    (exact,) = DenseGraph(graph)(image.permute(2, 0, 1)[None]).values()
+    assert torch.allclose(ours, exact, atol=1e-4) and float(exact.abs().max()) > 0.1
 
 
 def test_a_hard_sigmoid_that_is_written_out() -> None:

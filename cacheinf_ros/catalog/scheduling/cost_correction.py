@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Correction of the catalog's energy costs by what executing and loading really take.
+"""Correction of the catalog's costs by the energy that executing and loading really take, and what the server is paid.
 
-A catalog is measured with a dense model on an idle machine. With a cache frames take less, and beside other nodes they
-take more; without a correction the budget would be left unspent, or used up too soon. MCDNN has no such correction.
+A catalog is measured with a dense model on an idle machine, and with the prices of then. With a cache frames take less,
+and beside other nodes they take more; without a correction the budget would be left unspent, or used up too soon. MCDNN
+has no such correction.
 """
 
 from __future__ import annotations
@@ -14,28 +15,30 @@ from cacheinf_ros.catalog.variant import Cost, Place
 
 _KEPT = 0.98  # weight of the earlier observations after each new one
 _MOST = 50.0  # bound of the ratio, and of its inverse
+_FARTHEST = 5.0  # times the present ratio: more is not learned from one observation
 
 
 @dataclass(slots=True)
 class _Ratio:
-    """Relates the energy taken to the energy predicted; the prediction itself counts as one observation."""
+    """Relates what was taken, joules or dollars, to what was predicted, which itself counts as one observation."""
 
-    predicted_j: float = 0.0
-    took_j: float = 0.0
+    predicted: float = 0.0
+    took: float = 0.0
 
     @property
     def value(self) -> float:
-        if self.predicted_j <= 0:
+        if self.predicted <= 0:
             return 1.0
-        return max(self.took_j / self.predicted_j, 1 / _MOST)  # observe() bounds it from above
+        return max(self.took / self.predicted, 1 / _MOST)  # observe() bounds it from above
 
-    def observe(self, predicted_j: float, took_j: float) -> None:
-        if predicted_j <= 0:
+    def observe(self, predicted: float, took: float) -> None:
+        if predicted <= 0:
             return
-        if self.predicted_j <= 0:
-            self.predicted_j = self.took_j = predicted_j
-        self.predicted_j = _KEPT * self.predicted_j + predicted_j
-        self.took_j = _KEPT * self.took_j + min(took_j, _MOST * predicted_j)
+        if self.predicted <= 0:
+            self.predicted = self.took = predicted
+        most = min(_MOST, _FARTHEST * self.value)  # one that took far longer, as the first often does, says little
+        self.predicted = _KEPT * self.predicted + predicted
+        self.took = _KEPT * self.took + min(took, most * predicted)
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class CostCorrection:
     observations: int = 0
     _executing: dict[tuple[str, Place], _Ratio] = field(default_factory=dict)
     _loading: dict[str, _Ratio] = field(default_factory=dict)
+    _paying: dict[str, _Ratio] = field(default_factory=dict)
 
     def executed(self, model: str, option: Option, took_j: float) -> None:
         """Learn the energy that a request took, without loading."""
@@ -60,13 +64,20 @@ class CostCorrection:
         self.observations += 1
         self._loading.setdefault(model, _Ratio()).observe(option.cost.load_energy_j, took_j)
 
+    def paid(self, model: str, option: Option, money: float) -> None:
+        """Learn what a request that the server answered cost, dollars, at its usual price."""
+        self.observations += 1
+        self._paying.setdefault(model, _Ratio()).observe(option.cost.money, money)
+
     def cost(self, model: str, option: Option) -> Cost:
         """Return what the option is expected to cost; as the catalog says where nothing has been observed."""
         executing, loading = self._executing.get((model, option.place)), self._loading.get(model)
-        if executing is None and loading is None:
+        paying = self._paying.get(model) if option.place is Place.CLOUD else None
+        if executing is None and loading is None and paying is None:
             return option.cost
         return replace(
             option.cost,
+            money=option.cost.money * (paying.value if paying else 1.0),
             energy_j=option.cost.energy_j * (executing.value if executing else 1.0),
             load_energy_j=option.cost.load_energy_j * (loading.value if loading else 1.0),
         )

@@ -248,7 +248,7 @@ class CatalogService(Generic[T]):
             if was_loaded or decision.load is not None:  # not for every request, as reading the meter reads files
                 load_j = self._spend_computing(begun, started)
                 begun, started = self._energy.begin(), time.perf_counter()
-                if decision.load is not None:
+                if was_loaded and decision.load is not None:
                     self._correction.loaded(decision.model, option, load_j)
             result = self._device.run(decision.model, view)
             timed = result.after({"load": load_ms}) if decision.load else result
@@ -302,6 +302,7 @@ class CatalogService(Generic[T]):
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded by the server: {found.why}")
         if found.answer is not None:
             self._left_out.is_usable(model, option)
+            self._correction.paid(model, option, found.money)
         if found.class_id is not None:
             self._device.heard(model, found.class_id, view.stamp_ns)
         return found.answer
@@ -321,10 +322,11 @@ class CatalogService(Generic[T]):
         if place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
             try:
-                self._load(model, load.option)
+                was_loaded = self._load(model, load.option)
             finally:  # failures take energy too
                 load_j = self._spend_computing(begun, started)
-            self._correction.loaded(model, load.option, load_j)
+            if was_loaded:
+                self._correction.loaded(model, load.option, load_j)
 
     def _spend_computing(self, begun_j: float | None, started: float) -> float:
         """Spend the device's energy since ``started``, without waits for the server; returns joules."""

@@ -27,9 +27,8 @@ from cacheinf_ros.catalog.specialists.specialiser import (
 )
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, decode
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline import MapUpdate
+from cacheinf_ros.pipeline import MapUpdate, guarded
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.runner import Runner
@@ -194,10 +193,12 @@ class SpecialisedCache(CachedModel):
             self._prepare(order.dominance)
 
     def _prepare(self, dominance: Dominance) -> None:
-        # in this thread, as two networks cannot be exported at the same time
-        self._trunks = self._loader.load(dominance.pair, self.runner.engine.model)
+        self._trunks = {}
+        with guarded("small trunks") as failure:
+            # in this thread, as two networks cannot be exported at the same time
+            self._trunks = self._loader.load(dominance.pair, self.runner.engine.model)
         if not self._trunks:
-            self._refuse(dominance, "there is no small trunk")
+            self._refuse(dominance, failure.reason or "there is no small trunk")
             return
         work = partial(make_specialist, self._source.folder, dominance, self._source.variant, self._trunks)
         self._making = SpecialistThread(dominance, work)
@@ -212,10 +213,10 @@ class SpecialisedCache(CachedModel):
             return
         self._making, outcome = None, making.outcome
         if isinstance(outcome, Made):
-            try:
+            with guarded("a specialist's trunk") as failure:
                 self._prepare_small(outcome.trunk)
-            except CacheinfError as error:
-                outcome = Rejected(why=f"its trunk cannot be loaded: {error}")
+            if failure:
+                outcome = Rejected(why=f"its trunk cannot be loaded: {failure.reason}")
         if isinstance(outcome, Rejected):
             self._refuse(making.dominance, outcome.why)
         elif self._specialiser.deployed(outcome.specialist):

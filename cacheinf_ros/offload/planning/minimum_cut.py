@@ -9,8 +9,6 @@ everything behind it by the server.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from cacheinf_ros.offload.planning.partition_costs import at_share
 from cacheinf_ros.offload.planning.timeline import Conditions, transfer_bytes
@@ -59,6 +57,11 @@ def _parents(workload: Workload, operator: int) -> set[int]:
 
 def _side_of_source(edges: list[tuple[int, int, float]], source: int, sink: int) -> Integers:
     """Return the nodes on the source's side of a minimum cut; edges are (from, to, milliseconds), and add up."""
+    from scipy.sparse import (
+        coo_array,
+    )  # late import: a tenth of what starting a node takes, which need not cut anything
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
     merged: dict[tuple[int, int], int] = {}
     for start, end, cost in edges:
         capacity = _NEVER if np.isinf(cost) else min(_MOST, round(1e3 * cost))

@@ -71,7 +71,9 @@ class OffloadConfig(Config):
     priority: int = unlisted(
         0, "of this robot where a fleet of servers has not room for all: the higher goes first", low=-100, high=100
     )
-    probe_max_s: float = unlisted(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
+    probe_max_s: float = unlisted(
+        30.0, "limit to which server.probe_s doubles at each failure, s", low=0.01, high=600.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,11 @@ class FrameSession:
         deadline_ns = now_ns + round(self._allowed_ms * _NS_PER_MS)
         self._open = Ticket(sequence=self._sequence, deadline_ns=deadline_ns, awaited=self.is_up)
         return self._open
+
+    @property
+    def allowed_ms(self) -> float:
+        """The time that the answer to the open request is given; 0: none is awaited."""
+        return 0.0 if self._open is None else self._allowed_ms
 
     @property
     def open_sequence(self) -> int:

@@ -91,6 +91,7 @@ class ServerSession:
         self._changed = threading.Condition()
         self._greeting: Packet | None = None
         self._epoch: tuple[Channel, Service] | None = None
+        self._is_ending = False  # whether the epoch's service was closed for another greeting
         self._worker: Worker | None = None
         self._asked: tuple[Identity, Work] | None = None  # what the worker was made for
         self._has_served = False
@@ -117,6 +118,7 @@ class ServerSession:
             if packet.kind == Kind.HELLO:
                 if epoch is not None and epoch[0].epoch != packet.epoch:
                     epoch[1].close(_ANEW)
+                    self._is_ending = True
                 self._greeting = packet
                 self._changed.notify_all()
             elif epoch is not None and epoch[0].epoch == packet.epoch:
@@ -165,7 +167,10 @@ class ServerSession:
     def _greet(self, packet: Packet) -> None:
         channel = Channel(session=self.name, epoch=packet.epoch, send=self._send)
         if self._epoch is not None and self._epoch[0].epoch == packet.epoch:
-            self._welcome(channel)  # our answer was lost, or is on its way
+            if self._is_ending:  # an older greeting came late, and this one after it
+                self._end_epoch(_ANEW)
+            else:
+                self._welcome(channel)  # our answer was lost, or is on its way
             return
         self._epoch = None
         try:
@@ -182,7 +187,7 @@ class ServerSession:
                 self._is_open = False
             return
         with self._changed:
-            self._epoch, self._has_served = (channel, service), True
+            self._epoch, self._is_ending, self._has_served = (channel, service), False, True
         self._welcome(channel)
 
     def _drop_greeting(self, epoch: int) -> None:

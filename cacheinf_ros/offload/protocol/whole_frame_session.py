@@ -129,6 +129,11 @@ class WholeFrameSession(RobotSession):
         if ticket is not None:
             self._answered = ticket, arrived.content
 
+    @property
+    def _silent_s(self) -> float:
+        # a server that has to load the model first answers no greeting until it has
+        return max(super()._silent_s, self._frames.allowed_ms / 1e3)
+
     def _objection(self, welcome: Welcome) -> str:
         return ""
 

@@ -37,6 +37,29 @@ def test_executing_and_loading_are_told_apart() -> None:
     assert correction.cost("one", LARGE).load_energy_j == pytest.approx(0.25, rel=0.01)
 
 
+def test_the_first_request_may_take_a_hundred_times_as_long() -> None:
+    """Kernels are compiled in it: with one more, (0.98 * (0.98 + 5) + 1) / (0.98 * 1.98 + 1) is believed, not 17."""
+    correction = CostCorrection()
+    correction.executed("one", LARGE, 100.0)
+    assert correction.cost("one", LARGE).energy_j == pytest.approx(5.98 / 1.98)
+    correction.executed("one", LARGE, 1.0)
+    assert correction.cost("one", LARGE).energy_j == pytest.approx((0.98 * 5.98 + 1) / (0.98 * 1.98 + 1))
+    for _ in range(300):
+        correction.executed("one", LARGE, 30.0)
+    assert correction.cost("one", LARGE).energy_j == pytest.approx(30.0, rel=0.01), "where it is so, it is learned"
+
+
+def test_what_the_server_is_paid_is_learned() -> None:
+    """The user's prices may be others than those that the catalog was built with."""
+    there = Variant(name="large", accuracy=0.9, costs={Place.CLOUD: Cost(money=0.001)})
+    (option,) = options_of(Catalog(model="one", variants=(there,)))
+    correction = CostCorrection()
+    for _ in range(300):
+        correction.paid("one", option, 0.02)
+    assert correction.cost("one", option).money == pytest.approx(0.02, rel=0.01)
+    assert correction.cost("one", LARGE).money == 0.0
+
+
 def test_what_one_variant_shows_holds_for_the_model_s_others_and_no_other_model() -> None:
     correction = CostCorrection()
     for _ in range(300):

@@ -35,7 +35,7 @@ COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("kind", ActivationKind)
 def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
-    """Activations are compared with double precision at all magnitudes, and are NaN of NaN, and else only where torch's are."""
+    """Activations are compared with double precision at all magnitudes. NaN stays NaN; else only torch's are, too."""
     sizes = torch.cat(
         [torch.logspace(-30, 4, 5000), torch.linspace(0, 30, 5000), torch.tensor([1e20, torch.inf, torch.nan])]
     )

@@ -19,6 +19,7 @@ from cacheinf_ros.offload import (
     WholeFrameWorker,
     Work,
 )
+from cacheinf_ros.offload.protocol.greeting import written
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.newest import NewestContent
 from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, Packet, cut
@@ -139,6 +140,19 @@ def test_no_greeting_overtakes_another() -> None:
     robot.close()
     robot.poll()
     assert sent == [(1, Kind.HELLO), (2, Kind.HELLO), (2, Kind.BYE)]
+
+
+def test_an_old_greeting_before_the_present_one_leaves_no_session_that_only_spins() -> None:
+    """The old one closed the service, and the other one was answered as if nothing had happened."""
+    with both() as sessions:
+        sessions.connect()
+        before, hello = sessions.robot.epoch, written(sessions.robot._hello)
+        with sessions.server._changed:  # both arrive before the serving thread looks
+            for epoch in (before - 1, before):
+                for packet in cut(hello, session="robot", epoch=epoch, kind=Kind.HELLO):
+                    sessions.server.receive(packet)
+        until(lambda: sessions.robot.epoch > before and sessions.robot.welcome is not None, sessions.robot.poll)
+        assert sessions.ask(b"12") == b"21"
 
 
 def test_a_late_answer_costs_one_deadline_and_a_probe_brings_the_server_back() -> None:
