@@ -37,6 +37,7 @@ _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
         convolution_rewrites.take_order,
         convolution_rewrites.take_affine,
         convolution_rewrites.take_grey,
+        convolution_rewrites.take_focus,
     ),
     Pool: (pixel_rewrites.take_padding,),
     Resample: (pixel_rewrites.nothing_moved, pixel_rewrites.two_moves),

@@ -21,11 +21,11 @@ from cacheinf_ros.graph.ir import ChannelNorm, Concat, Conv, Elementwise, Global
 SIZE = (11, 14)
 
 
-def fused(function: Callable[..., Tensor], *parts: nn.Module) -> Graph:
+def fused(function: Callable[..., Tensor], *parts: nn.Module, size: tuple[int, int] = SIZE) -> Graph:
     torch.manual_seed(0)
     module = Call(function, *parts).eval()
-    graph = graph_of(module, SIZE)
-    assert_same_function(graph, module, SIZE)
+    graph = graph_of(module, size)
+    assert_same_function(graph, module, size)
     return graph
 
 
@@ -207,6 +207,37 @@ def test_a_factor_that_nothing_absorbs_is_a_float(activation: Callable[[Tensor],
     (ours,) = program.execute(refresh=True).values()
     (exact,) = DenseGraph(graph)(image.permute(2, 0, 1)[None]).values()
     assert torch.allclose(ours, exact, atol=1e-4) and float(exact.abs().max()) > 0.1
+
+
+class Focus(nn.Module):
+    """Puts the pixels of each 2x2 block side by side, as YOLOX does, and convolves them."""
+
+    def __init__(self, starts: list[tuple[int, int]], *, step: int = 1) -> None:
+        super().__init__()
+        self.starts = starts
+        self.conv = nn.Conv2d(3 * len(starts), 5, 3, step, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.silu(self.conv(torch.cat([x[..., y::2, x0::2] for y, x0 in self.starts], 1)))
+
+
+BLOCK = [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_blocks_side_by_side_are_a_larger_window(step: int) -> None:
+    """Four copies of a quarter of the picture were made for it."""
+    graph = fused(lambda x, f: f(x), Focus(BLOCK, step=step), size=(12, 14))
+    (only,) = graph.operators
+    assert isinstance(only, Conv) and tuple(only.weight.shape) == (5, 3, 6, 6) and only.inputs == (graph.input,)
+    assert (only.window.stride, only.window.padding) == ((2 * step, 2 * step), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("starts", "size"), [(BLOCK[:3], (12, 14)), ([*BLOCK[:3], (0, 0)], (12, 14)), ([(0, 0)] * 4, (11, 14))]
+)
+def test_other_parts_of_blocks_stay(starts: list[tuple[int, int]], size: tuple[int, int]) -> None:
+    assert len(fused(lambda x, f: f(x), Focus(starts), size=size).operators) > 1
 
 
 def test_a_hard_sigmoid_that_is_written_out() -> None:

@@ -10,8 +10,11 @@ import torch
 from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.fusing.pixel_rewrites import border_of
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
-from cacheinf_ros.graph.ir import Combine, Conv, Elementwise, Resample, Select
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph.ir import Combine, Concat, Conv, Elementwise, Resample, Select
+from cacheinf_ros.graph.window import Pair, Window
+
+_BLOCK = {(0, 0), (0, 1), (1, 0), (1, 1)}
+"""The places of a block's pixels, (row, column)."""
 
 
 def take_padding(done: Done, conv: Conv) -> Rewrite | None:
@@ -75,6 +78,48 @@ def take_grey(done: Done, conv: Conv) -> Rewrite | None:
     bias = conv.bias.double() + torch.einsum("omyx,m->o", weight, mix.bias.double())
     inputs = (mix.inputs[0], *conv.inputs[1:])
     return Rewrite(absorbed=(mix,), operators=(replace(conv, inputs=inputs, weight=merged.float(), bias=bias.float()),))
+
+
+def take_focus(done: Done, conv: Conv) -> Rewrite | None:
+    """Rewrite conv(the four pixels of each 2x2 block of x, side by side as channels) as one convolution of x.
+
+    YOLOX and early versions of YOLOv5 begin so. The window is twice as large and has a quarter of the channels.
+    """
+    blocks = done.sole(conv.inputs[0], Concat)
+    moves = [done.made_by(name, Resample) for name in blocks.inputs] if blocks else []
+    offsets = [_every_second(move) if move else None for move in moves]
+    if blocks is None or set(offsets) != _BLOCK or len(offsets) != len(_BLOCK) or conv.groups != 1:
+        return None
+    (source, *others) = {move.inputs[0] for move in moves if move}
+    if others or conv.window.dilation != (1, 1):
+        return None
+    outputs, inputs, height, width = conv.weight.shape
+    channels = inputs // len(offsets)
+    weight = conv.weight.new_empty((outputs, channels, 2 * height, 2 * width))
+    for offset, part in zip(offsets, conv.weight.split(channels, dim=1), strict=True):
+        assert offset is not None
+        weight[:, :, offset[0] :: 2, offset[1] :: 2] = part
+    twice = {field: (2 * y, 2 * x) for field, (y, x) in _lengths(conv.window).items()}
+    merged = replace(conv, inputs=(source, *conv.inputs[1:]), weight=weight, window=replace(conv.window, **twice))
+    return Rewrite(absorbed=(blocks,), operators=(merged,))
+
+
+def _lengths(window: Window) -> dict[str, Pair]:
+    """Return what of a window is a length in pixels of its input."""
+    return {name: getattr(window, name) for name in ("in_size", "kernel", "stride", "padding")}
+
+
+def _every_second(move: Resample) -> Pair | None:
+    """Return the first (row, column) where a resampling takes every second one of each, as they are; otherwise None."""
+    first: list[int] = []
+    for taps in (move.rows, move.columns):
+        begin = int(taps.index[0, 0])
+        places = begin + 2 * torch.arange(taps.out_size)
+        is_all = taps.index.shape[1] == 1 and taps.in_size == 2 * taps.out_size
+        if not is_all or not torch.equal(taps.index[:, 0].long(), places) or not bool((taps.weight == 1).all()):
+            return None
+        first.append(begin)
+    return first[0], first[1]
 
 
 def _is_mix(conv: Conv) -> bool:
