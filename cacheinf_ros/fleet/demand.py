@@ -13,7 +13,7 @@ _ENOUGH = 5  # frames after which measurements replace predictions
 _SILENT_PERIODS = 10  # periods without a frame after which the robot seems to have stopped
 
 HOST_BYTES = 400e6
-"""The memory of a process without a session, in bytes."""
+"""The memory of a process beside weights and the feature maps of its sessions, in bytes."""
 UNKNOWN_PERIOD_MS = 200.0
 """The period assumed for frames of a model that nobody has computed yet."""
 

@@ -131,7 +131,7 @@ class FleetLedger:
         return replace(orders, stop=stop, busy=busy_share(self.state.loads, self.state.rules), draining=draining)
 
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
-        """Find a place for a session; an urgent one may go to a running process even if that is busy."""
+        """Find a place for a session; an urgent one goes to a running process, if any machine has room for it."""
         running = self._least_host(demand.network) if is_urgent else None
         loads = self.state.loads if running else self.state.loads_for(demand.network)
         machine = best_machine(loads, demand, self.state.rules)

@@ -20,7 +20,8 @@ from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 class Matcher(Protocol):
     """Says which parts of a frame are (moved) parts of a reference.
 
-    A matcher holds no state but its configuration; ``auto`` also holds what it learned about the others.
+    A matcher holds no state but its configuration; ``auto`` also holds what it learned about the others, and
+    ``homography`` buffers, so that each stream has one of its own.
     """
 
     @property
@@ -32,7 +33,8 @@ class Matcher(Protocol):
         """Match two images, uint8 [height, width] or [height, width, channels], of one shape.
 
         Every reusable block of the result has, at the result's motion, a PSNR of at least the threshold and lies
-        wholly inside the reference. Raises :class:`MatchingError` where the two cannot be compared.
+        wholly inside the reference; ``homography`` allows more where resampling changes pixels, at edges. Raises
+        :class:`MatchingError` where the two cannot be compared.
         """
         ...
 

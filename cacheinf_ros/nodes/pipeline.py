@@ -81,7 +81,11 @@ def prepare(image: NDArray[np.uint8], paired: Paired[Any], matching_ms: float | 
 
 
 class Pipeline:
-    """The inference half of a node; used only by the node's worker thread."""
+    """The inference half of a node.
+
+    The node's worker thread computes frames. The executor's thread makes and closes it; the thread that matches only
+    asks whether maps are wanted.
+    """
 
     CONFIGS = (
         ModelConfig, AnswerConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,

@@ -139,7 +139,7 @@ class ServerConnection:
             self._own[session] = gateway, publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
 
     def close(self) -> None:
-        """End all sessions, and wait a moment until servers know; must be called when the node no longer spins."""
+        """End all sessions, and wait a moment until servers know; must be called by the executor's thread."""
         for end in list(self._ends.values()):
             end()
         self._packets.wait_for_all_acked(_LAST_WORDS)  # lost packets are resent only while the publisher exists

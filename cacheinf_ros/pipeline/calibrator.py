@@ -72,7 +72,7 @@ class BackgroundCalibrator:
         return f"{self._doing}, as it failed before: {self._objection}"
 
     def feed(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Calibration | None:
-        """Take a frame, uint8 [height, width, 3], and what is reusable of the one before.
+        """Take a frame, uint8 [height, width, 3], and what is reusable for it of what the cache holds.
 
         Returns:
             the calibration, once, when there is one.
