@@ -45,8 +45,10 @@ class Skipping:
         computed: how many frames were computed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, input_size: tuple[int, int]) -> None:
+        """Begin without an answer; ``input_size``: (height, width) of the model's input."""
         self.computed = 0
+        self._input_size = input_size
         self._budget_ms = 0.0
         self._kept: tuple[Image, Answer] | None = None
 
@@ -66,9 +68,8 @@ class Skipping:
             self._kept = (image, dense)
             self.computed += 1
         before, kept = self._kept
-        size = (image.shape[0], image.shape[1])
-        moves = all(is_map(each, size) for each in kept.values)
-        return Repeated(skipped=kept, warped=_warped(kept, before, image) if moves else None)
+        moves = all(is_map(each, self._input_size) for each in kept.values)
+        return Repeated(skipped=kept, warped=_warped(kept, before, image, self._input_size) if moves else None)
 
 
 def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:
@@ -103,10 +104,10 @@ def estimate_shift(before: Image, now: Image) -> Shift:
     return (dx / size[0], dy / size[1]) if response >= _CONFIDENT else (0.0, 0.0)
 
 
-def _warped(answer: Answer, before: Image, now: Image) -> Answer:
+def _warped(answer: Answer, before: Image, now: Image, input_size: tuple[int, int]) -> Answer:
     if before is now:
         return answer
-    height, width = now.shape[:2]
+    height, width = input_size
     dx, dy = estimate_shift(before, now)
     motion = Motion.translation(dx * width, dy * height)
-    return answer.changed({name: move_output(value, motion, (height, width)) for name, value in answer.outputs.items()})
+    return answer.changed({name: move_output(value, motion, input_size) for name, value in answer.outputs.items()})

@@ -107,7 +107,7 @@ class Race:
         self._knows_objects = engine.model.card.labels == OBJECT_LABELS
         self._composed: Image | None = None
         self._matching_ms = 0.0  # of the last frame
-        self._skipping = Skipping()
+        self._skipping = Skipping(engine.model.input_size)
         self.log = Log()
         self.losses: LossMeter | None = None
         self.measures = Measures(scale)

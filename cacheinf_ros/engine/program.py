@@ -133,7 +133,7 @@ class Program:
                 segments=self._segments,
             )
         )
-        self.plan: Plan = plan  # not before the executor is there: where it cannot be made, the former two go on
+        self.plan: Plan = plan  # only now: where no executor can be made, the former ones go on
         self._executor = executor
         self.profile.watch(steps, self._kernels, self._executor)
         convolutions = [step for step in steps if isinstance(step, Compute) and step.flops_per_pixel]

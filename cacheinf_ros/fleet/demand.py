@@ -10,7 +10,7 @@ import numpy as np
 
 _KEPT = 64  # frames
 _ENOUGH = 5  # frames after which measurements replace predictions
-_SILENT_PERIODS = 10  # periods without a frame after which the robot seems to have stopped
+_SILENT_PERIODS, _SILENT_MS = 10, 5000.0  # without a frame, after which the robot seems to have stopped
 
 HOST_BYTES = 400e6
 """The memory of a process beside weights and the feature maps of its sessions, in bytes."""
@@ -69,7 +69,7 @@ class DemandMeter:
             return predicted
         period_ms = 1e3 * float(np.median(np.diff(np.array(self._started_s))))
         silent_ms = 1e3 * (now_s - self._started_s[-1])
-        if silent_ms > _SILENT_PERIODS * period_ms:
+        if silent_ms > max(_SILENT_MS, _SILENT_PERIODS * period_ms):
             period_ms = silent_ms
         return Demand(
             network=predicted.network,

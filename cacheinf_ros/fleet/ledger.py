@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from cacheinf_ros.fleet.demand import HOST_BYTES, UNKNOWN_PERIOD_MS, Demand
 from cacheinf_ros.fleet.fleet_state import START_S, FleetState, GatewayEntry, HostEntry, SessionEntry, StartFailure
-from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, busy_share, objection
+from cacheinf_ros.fleet.machine_choice import (
+    FleetRules,
+    Machine,
+    MachineLoad,
+    best_machine,
+    busy_share,
+    is_hopeless,
+    objection,
+)
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 
 _REMEMBERED = 1000
@@ -233,6 +241,8 @@ class FleetLedger:
 
     def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
         """Find a machine with room if sessions of lower priority leave, and mark these to be shed."""
+        if is_hopeless(demand, self.state.rules):
+            return None
         for load in self.state.loads_for(demand.network):
             name = load.machine.name
             there = [

@@ -110,7 +110,8 @@ def is_hopeless(demand: Demand, rules: FleetRules) -> bool:
 def objection(load: MachineLoad, rules: FleetRules) -> str:
     """Return why a machine cannot serve its load; empty: it can.
 
-    Sessions whose frames take too long whatever else is there do not count: to end others would not help them.
+    The deadlines of sessions whose frames take too long whatever else is there do not count: to end others would not
+    help them.
     """
     if load.busy > rules.most_busy:
         return f"its cores would be {100 * load.busy:.0f} % busy, of {100 * rules.most_busy:.0f} %"

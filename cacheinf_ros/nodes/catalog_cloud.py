@@ -15,6 +15,7 @@ from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.results import without_large_outputs, without_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.whole_frame_models import LOAD
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
 from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, OffloadConfig
 from cacheinf_ros.pipeline.node_configs import Outputs, ResultConfig
@@ -140,12 +141,13 @@ class CatalogCloud:
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
         money = self._prices.dollars(sum(stages.values()), tried.sent_bytes + len(message.data))
+        load_money = self._prices.dollars(stages.get(LOAD, 0.0), 0)
         config = self._node.parameters.get(ResultConfig)
         is_told = config.outputs is Outputs.DECODED and self._are_told[model]
         message = without_outputs(message) if is_told else without_large_outputs(message, config.max_output_bytes)
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         class_id = message.class_ids[0] if message.class_ids else None  # the likeliest comes first
-        return CloudAnswer(answer=message, money=money, link_ms=link_ms, class_id=class_id)
+        return CloudAnswer(answer=message, money=money, load_money=load_money, link_ms=link_ms, class_id=class_id)
 
     def close(self) -> None:
         """End all sessions: nothing more is asked of the server."""

@@ -195,7 +195,8 @@ class Pipeline:
             if prepared is not None:
                 size = (prepared.image.shape[0], prepared.image.shape[1])
                 decoded = self._followed(decoded, arrival.stamp_ns, size, is_held=result.mode == HELD)
-                self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
+                reused = prepared.fold.cache_map if result.reuse_ratio else None
+                self._results.illustrate(result, prepared.image, reused, decoded)
             if outcome is Outcome.CACHED:
                 self._energy.add_work(self._runner.audit_if_due(idle=False))
         return self._dropped(failure.reason) if failure else outcome

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.serving import SplitModels
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, CatalogError, MessageError, shortened
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingConfig
@@ -30,6 +30,8 @@ from cacheinf_ros.pipeline.node_configs import ModelConfig, OutputLimitConfig
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 
+LOAD = "load"
+"""The stage of loading a variant, in the first result after it."""
 ACTIVE_S = 5.0
 """For how many seconds a model keeps its memory after a frame, and a silent robot its place, if another wants it."""
 
@@ -66,11 +68,11 @@ class _LoadedModel:
         link = self._maps.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._cached.add(link)
         result = self._cached.run(image, stamp_ns, config)
-        if result.outcome is Outcome.CACHED and result.engine.mode is not Mode.DENSE:
+        if result.outcome is Outcome.CACHED and result.engine.tells_savings:
             self._maps.learn(stamp_ns, result.engine.active_share, result.engine.stage_ms["compute"])
         before = {"match": link.matching_ms}
         if self.load_ms is not None:
-            before, self.load_ms = {"load": self.load_ms, **before}, None
+            before, self.load_ms = {LOAD: self.load_ms, **before}, None
         return result.after(before)
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class Outputs(Enum):
     """Which of the model's outputs a result carries."""
 
     DECODED = "decoded"
-    """Classes and boxes, and the raw tensors only where there is no decoder for them."""
+    """Classes and boxes, and the raw tensors only where nothing else says what they do."""
     ALL = "all"
     """Classes, boxes and the raw tensors."""
 
@@ -194,7 +194,7 @@ class ResultConfig(OutputLimitConfig):
     result_topic: str = parameter("~/result", "results, one per accepted image")
     outputs: Outputs = parameter(
         Outputs.DECODED,
-        "what results carry: decoded (classes, boxes; raw tensors only where the model has no decoder) or all",
+        "what results carry: decoded (classes, boxes; raw tensors only where nothing else says what they do) or all",
         live=True,
     )
 

@@ -19,7 +19,7 @@ def answer(value: np.ndarray) -> Answer:
 
 def skipped(cached_ms: float, frames: int = 12) -> list[int]:
     """Return which frame each frame's answer comes from."""
-    skipping = Skipping()
+    skipping = Skipping((96, 128))
     kept = []
     for index in range(frames):
         dense = answer(np.full((1, 2), index))
@@ -48,7 +48,7 @@ def test_pictures_without_anything_in_common_have_no_shift() -> None:
 
 
 def test_maps_move_with_the_picture() -> None:
-    skipping = Skipping()
+    skipping = Skipping((96, 128))
     kept = answer(np.arange(2 * 12 * 16).reshape(1, 2, 12, 16))
     skipping.answer(IMAGE, kept, cached_ms=1.0, dense_ms=100.0)
     repeated = skipping.answer(shifted(IMAGE, 8, 0), answer(np.zeros((1, 2, 12, 16))), cached_ms=1.0, dense_ms=100.0)

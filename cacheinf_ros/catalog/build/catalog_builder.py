@@ -97,10 +97,13 @@ class Builder:
             conditions: how variants are tuned and costs predicted.
 
         Raises:
-            CatalogError: there is a catalog in the folder, or right answers cannot be determined.
+            CatalogError: there is a catalog in the folder, the model's name has a slash, or right answers cannot be
+                determined.
         """
         if (folder / FILE).exists():
             raise CatalogError(f"there is a catalog in {folder}; name another folder, or remove it")
+        if "/" in model.name:
+            raise CatalogError(f"a catalog cannot be called {model.name!r}: give the model a name without a slash")
         torch.set_num_threads(conditions.threads)
         self._reference, self._model, self._data, self._folder = reference, model, data, folder
         self._conditions = conditions

@@ -65,19 +65,23 @@ class CostCorrection:
         self._loading.setdefault(model, _Ratio()).observe(option.cost.load_energy_j, took_j)
 
     def paid(self, model: str, option: Option, money: float) -> None:
-        """Learn what a request that the server answered cost, dollars, at its usual price."""
+        """Learn what a request that the server answered cost, dollars, at its usual price and without loading.
+
+        Prices are the same wherever the server is paid, so this holds for requests of all kinds, and for loading.
+        """
         self.observations += 1
         self._paying.setdefault(model, _Ratio()).observe(option.cost.money, money)
 
     def cost(self, model: str, option: Option) -> Cost:
         """Return what the option is expected to cost; as the catalog says where nothing has been observed."""
         executing, loading = self._executing.get((model, option.place)), self._loading.get(model)
-        paying = self._paying.get(model) if option.place is Place.CLOUD else None
+        paying = self._paying.get(model)
         if executing is None and loading is None and paying is None:
             return option.cost
         return replace(
             option.cost,
             money=option.cost.money * (paying.value if paying else 1.0),
+            load_money=option.cost.load_money * (paying.value if paying else 1.0),
             energy_j=option.cost.energy_j * (executing.value if executing else 1.0),
             load_energy_j=option.cost.load_energy_j * (loading.value if loading else 1.0),
         )

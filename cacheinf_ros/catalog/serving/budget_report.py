@@ -45,7 +45,9 @@ class BudgetReport:
 
     def answered(self, model: str, *, variant: str = "", where: str = "", error: str = "") -> None:
         """Count a request: the variant that served it and where, or the error where it was refused."""
-        asked_s = self._asked_s[model]
+        asked_s = self._asked_s.get(model)
+        if asked_s is None:  # it took so long that the node has freed its models meanwhile
+            return
         asked_s.append(self._clock())
         self._counts[model, "refused" if error else "served"] += 1
         for name in ("served", "refused"):

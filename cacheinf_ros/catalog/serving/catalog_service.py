@@ -302,7 +302,7 @@ class CatalogService(Generic[T]):
             raise _CannotLoad(f"{option.variant.name} of {model} cannot be loaded by the server: {found.why}")
         if found.answer is not None:
             self._left_out.is_usable(model, option)
-            self._correction.paid(model, option, found.money)
+            self._correction.paid(model, option, found.money - found.load_money)
         if found.class_id is not None:
             self._device.heard(model, found.class_id, view.stamp_ns)
         return found.answer

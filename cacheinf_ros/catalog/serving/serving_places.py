@@ -22,6 +22,7 @@ class CloudAnswer(Generic[T]):
         answer: the answer; None: none came in time.
         class_id: the class of the answer; None: there is no answer, or no classes.
         money: dollars to be paid; without an answer only for what was sent.
+        load_money: the part of it that is for loading the variant.
         link_ms: time on the link, both ways.
         why: why there is no answer.
         pause_s: for how many seconds the variant had better not be asked for on the server, while others may be.
@@ -32,6 +33,7 @@ class CloudAnswer(Generic[T]):
 
     answer: T | None
     money: float
+    load_money: float = 0.0
     link_ms: float = 0.0
     class_id: int | None = None
     why: str = ""

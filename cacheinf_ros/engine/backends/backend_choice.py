@@ -64,8 +64,8 @@ def _on_gpu(
     if device.type == "cuda":
         if device.index not in (None, torch.cuda.current_device()):
             raise EngineError(
-                f"device {device} cannot be used: frames are computed on the first GPU that the process sees. Start it "
-                f"with CUDA_VISIBLE_DEVICES={device.index} in its environment, and device cuda"
+                f"device {device} cannot be used: frames are computed on the first GPU that the process sees. Choose "
+                "it with CUDA_VISIBLE_DEVICES in its environment, and give device cuda"
             )
         try:
             from cacheinf_ros.engine.backends.triton_backend import TritonBackend

@@ -167,10 +167,10 @@ def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
 
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:
-    output = as_classes(output)
+    output = as_classes(output.view(np.uint8) if output.dtype == np.bool_ else output)
     if output.ndim not in (3, 4) or output.shape[0] != 1:
         raise ValueError(f"a map is [1, classes, h, w], or [1, h, w] of integers, not {list(output.shape)}")
-    if not are_whole(output) and (output.ndim == 3 or output.shape[1] == 1):
+    if output.shape[1] == 1 if output.ndim == 4 else not are_whole(output) and bool((output != np.rint(output)).any()):
         raise ValueError(
             "a map of classes has a channel for each class, this one a single score: let the network end with a "
             "threshold (whole numbers), or choose the decoder raw"

@@ -101,4 +101,4 @@ def _limits(operator: Elementwise) -> tuple[float, float] | None:
 
 
 def _scaled(scale: torch.Tensor | None, factor: float, channels: int) -> torch.Tensor:
-    return torch.full((channels,), float(factor)) if scale is None else scale * factor  # of an int: whole numbers
+    return torch.full((channels,), float(factor)) if scale is None else scale * factor  # else of ints

@@ -57,9 +57,8 @@ def _parents(workload: Workload, operator: int) -> set[int]:
 
 def _side_of_source(edges: list[tuple[int, int, float]], source: int, sink: int) -> Integers:
     """Return the nodes on the source's side of a minimum cut; edges are (from, to, milliseconds), and add up."""
-    from scipy.sparse import (
-        coo_array,
-    )  # late import: a tenth of what starting a node takes, which need not cut anything
+    # late imports: a tenth of the time in which a node starts, which need not cut anything
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     merged: dict[tuple[int, int], int] = {}

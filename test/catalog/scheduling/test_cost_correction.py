@@ -51,12 +51,15 @@ def test_the_first_request_may_take_a_hundred_times_as_long() -> None:
 
 def test_what_the_server_is_paid_is_learned() -> None:
     """The user's prices may be others than those that the catalog was built with."""
-    there = Variant(name="large", accuracy=0.9, costs={Place.CLOUD: Cost(money=0.001)})
-    (option,) = options_of(Catalog(model="one", variants=(there,)))
+    costs = {Place.CLOUD: Cost(money=0.001, load_money=0.01), Place.SPLIT: Cost(money=0.0005)}
+    whole, split = options_of(Catalog(model="one", variants=(Variant(name="large", accuracy=0.9, costs=costs),)))
+    assert (whole.place, split.place) == (Place.CLOUD, Place.SPLIT)
     correction = CostCorrection()
     for _ in range(300):
-        correction.paid("one", option, 0.02)
-    assert correction.cost("one", option).money == pytest.approx(0.02, rel=0.01)
+        correction.paid("one", whole, 0.02)
+    assert correction.cost("one", whole).money == pytest.approx(0.02, rel=0.01)
+    assert correction.cost("one", whole).load_money == pytest.approx(0.2, rel=0.01)
+    assert correction.cost("one", split).money == pytest.approx(0.01, rel=0.01), "or it would only seem cheaper"
     assert correction.cost("one", LARGE).money == 0.0
 
 

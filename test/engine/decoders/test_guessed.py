@@ -62,6 +62,9 @@ def test_a_single_score_for_each_pixel_is_no_map_of_classes() -> None:
     assert decode({"y": np.full((1, 1, 4, 4), 5, np.float32)}, CARD, SIZE).class_map is None
     with pytest.raises(ModelError, match="a single score: let the network end with a threshold"):
         decode({"y": np.full((1, 4, 4), 0.9, np.float32)}, card, SIZE)
+    for classes in (np.full((1, 4, 4), 7.0, np.float32), np.ones((1, 4, 4), np.bool_), np.ones((1, 1, 4, 4), np.bool_)):
+        found = decode({"y": classes}, card, SIZE).class_map
+        assert found is not None and (found == int(classes.max())).all(), "as ArgMax and thresholds give them"
 
 
 @pytest.mark.parametrize(

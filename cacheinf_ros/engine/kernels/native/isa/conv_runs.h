@@ -98,7 +98,7 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
                    const typename Format::Sum (&sums)[ROWS][VECTORS]) {
   const auto& c = *job.conv;
   if (is_common<Format>(c) && width == VECTORS * kLanes) {
-    const Bounds bounds = Format::bounds(c);
+    const auto bounds = Format::bounds(c);
 #pragma GCC unroll 2
     for (int v = 0; v < VECTORS; ++v) {
       const int64_t k = channel + v * kLanes;

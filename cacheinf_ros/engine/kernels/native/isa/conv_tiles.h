@@ -107,7 +107,7 @@ void finish_tile(const Job<Format>& job, int start, int size, int64_t channel, i
     for (int r = 0; r < size; ++r) finish_part(job, start + r, channel, std::min(width, kLanes), sum_of_row(r));
     return;
   }
-  const Bounds bounds = Format::bounds(c);
+  const auto bounds = Format::bounds(c);
   const Vector factor = Format::factor(c, channel, kLanes);
   for (int r = 0; r < size; ++r) {
     Vector value = Format::value(sum_of_row(r), factor);

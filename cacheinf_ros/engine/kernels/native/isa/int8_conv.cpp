@@ -32,7 +32,7 @@ struct Levels : Dot {
   static Vector activated(const Conv& c, Vector v, int64_t channel, int width) {
     return activate_in(c.activation, c.unit, v, channel, width);
   }
-  static Bounds bounds(const Conv& c) { return level_bounds(c.activation, c.out.zero); }
+  static LevelBounds bounds(const Conv& c) { return level_bounds(c.activation, c.out.zero); }
   static void store_narrow(const Conv& c, float* out, int64_t at, Vector v) {
     store_whole(values_of<uint8_t>(out) + at, rounded(v, c.out.zero), kLanes);
   }

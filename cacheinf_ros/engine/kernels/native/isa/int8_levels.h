@@ -10,12 +10,20 @@
 namespace CI_ISA {
 namespace {
 
-// What levels lie between, without their zero point.
-inline Bounds level_bounds(int32_t zero) { return {all(float(-zero)), all(float(255 - zero))}; }
+// What levels lie between; NaN, which no level stands for, becomes the lowest, whatever the instruction set.
+struct LevelBounds {
+  Vector low, high;
+
+  Vector of(Vector v) const { return smallest(largest(v, low), high); }
+};
+
+// The bounds of levels without their zero point.
+inline LevelBounds level_bounds(int32_t zero) { return {all(float(-zero)), all(float(255 - zero))}; }
 
 // Those of an activation and of levels at once.
-inline Bounds level_bounds(const ci_activation& a, int32_t zero) {
-  const Bounds levels = level_bounds(zero), values = bounds_of(a);
+inline LevelBounds level_bounds(const ci_activation& a, int32_t zero) {
+  const LevelBounds levels = level_bounds(zero);
+  const Bounds values = bounds_of(a);
   return {levels.of(values.low), levels.of(values.high)};
 }
 

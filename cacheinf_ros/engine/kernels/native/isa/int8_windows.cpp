@@ -19,7 +19,7 @@ template <bool DOT>
 struct Depthwise : WindowOperator<ci_conv_int8, uint8_t, Bits> {
   const int32_t* weights = reinterpret_cast<const int32_t*>(p.weight);
   const bool simple = !p.residual && only_bounds(p.activation) && p.out.scale != 0;
-  const Bounds bounds = level_bounds(p.activation, p.out.zero);
+  const LevelBounds bounds = level_bounds(p.activation, p.out.zero);
 
   // Only taps inside the image count, and only of them the zero point must be taken out.
   Bits start(const Taps& taps, int64_t k, int width) const {
