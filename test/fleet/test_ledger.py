@@ -195,12 +195,12 @@ def test_who_matters_less_makes_room_and_nobody_else() -> None:
     ledger = FleetLedger(FleetRules(standby=False))
     ledger.see(MACHINES[:1])
 
-    def greet(robot: str, priority: int, worst_ms: float = 80.0) -> object:
+    def greet(robot: str, priority: int, network: str = "a", worst_ms: float = 80.0) -> object:
         demand = Demand(
-            network="a", mean_ms=70.0, worst_ms=worst_ms, period_ms=100.0, deadline_ms=1000.0, priority=priority
+            network=network, mean_ms=70.0, worst_ms=worst_ms, period_ms=100.0, deadline_ms=1000.0, priority=priority
         )
         ask = Asked(
-            session=robot, gateway="g", network="a", deadline_ms=1000.0, memory_bytes=0.0, priority=priority,
+            session=robot, gateway="g", network=network, deadline_ms=1000.0, memory_bytes=0.0, priority=priority,
             predicted=demand,
         )  # fmt: skip
         return ledger.admit(ask, 0.0)
@@ -208,7 +208,7 @@ def test_who_matters_less_makes_room_and_nobody_else() -> None:
     assert isinstance(greet("first", 0), Place)
     assert isinstance(greet("second", 1), Place)
     assert isinstance(greet("third", 0), Refusal)
-    assert isinstance(greet("hopeless", 2, worst_ms=900.0), Refusal)
+    assert isinstance(greet("hopeless", 2, "b", worst_ms=900.0), Refusal)
     assert not any(each.shed for each in ledger.state.sessions.values()), "nobody leaves for one that cannot be served"
     assert isinstance(greet("fourth", 1), Place)
     keep_up(ledger, 0.1)

@@ -33,7 +33,7 @@ from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.health import Health, Level, WorkState
-from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
+from cacheinf_ros.pipeline.node_configs import ModelConfig, OutputLimitConfig
 
 OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
 IMAGE = np.zeros((48, 64, 3), np.uint8)
@@ -50,7 +50,7 @@ class Given:
             EngineConfig: EngineConfig(threads=1),
             MatchingConfig: MatchingConfig(),
             ModelConfig: ModelConfig(cameras=self.cameras),
-            ResultConfig: ResultConfig(),
+            OutputLimitConfig: OutputLimitConfig(),
         }
         return known[kind]
 

@@ -52,7 +52,7 @@ def test_the_first_request_may_take_a_hundred_times_as_long() -> None:
 def test_what_the_server_is_paid_is_learned() -> None:
     """The user's prices may be others than those that the catalog was built with."""
     costs = {Place.CLOUD: Cost(money=0.001, load_money=0.01), Place.SPLIT: Cost(money=0.0005)}
-    whole, split = options_of(Catalog(model="one", variants=(Variant(name="large", accuracy=0.9, costs=costs),)))
+    split, whole = options_of(Catalog(model="one", variants=(Variant(name="large", accuracy=0.9, costs=costs),)))
     assert (whole.place, split.place) == (Place.CLOUD, Place.SPLIT)
     correction = CostCorrection()
     for _ in range(300):
