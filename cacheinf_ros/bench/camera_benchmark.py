@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.bench.engine_benchmark import warm_up_frames
+from cacheinf_ros.bench.engine_benchmark import check_count, warm_up_frames
 from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult
-from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 
@@ -37,8 +36,7 @@ def run_camera_benchmark(
     """
     warm_up = warm_up_frames(config.device)
     images = [shot.image for shot in itertools.islice(shots, warm_up + frames)]
-    if len(images) <= warm_up:
-        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {warm_up + 1}")
+    check_count(len(images), warm_up + 1)
     cameras = range(count)
     together = [Engine(model, config, cameras=count) for _ in cameras]
     alone = [Engine(model, config) for _ in cameras]

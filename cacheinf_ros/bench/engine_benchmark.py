@@ -37,6 +37,12 @@ def warm_up_frames(device: str) -> int:
     return UNCOUNTED_ON_GPU if is_gpu(device) else 2
 
 
+def check_count(frames: int, least: int) -> None:
+    """Raise :class:`SourceError` where a source has fewer frames than a benchmark needs."""
+    if frames < least:
+        raise SourceError(f"the source has {frames} frames; the benchmark needs at least {least}")
+
+
 def run_engine_benchmark(
     model: Model,
     shots: Iterable[Shot],
@@ -115,8 +121,7 @@ def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tu
 def _taken(shots: Iterable[Shot], before: int, warm_up: int, frames: int) -> tuple[list[Shot], list[Shot]]:
     """Return the shots to calibrate on, and those to measure, which begin with those to warm up."""
     taken = list(itertools.islice(shots, before + warm_up + frames))
-    if len(taken) <= before + warm_up:
-        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + warm_up + 1}")
+    check_count(len(taken), before + warm_up + 1)
     return taken[:before], taken[before:]
 
 

@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.bench.engine_benchmark import warm_up_frames
+from cacheinf_ros.bench.engine_benchmark import check_count, warm_up_frames
 from cacheinf_ros.bench.timing import timed
 from cacheinf_ros.engine import EVERYTHING, Caching, Engine, EngineConfig, Program, lay_out
 from cacheinf_ros.engine.cost import load_or_measure
 from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import Assessment, Assessor, Choices, search_all
-from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingStream, matching_for
 from cacheinf_ros.memory import MIB
@@ -47,9 +46,8 @@ def run_merging_benchmark(
     Raises:
         SourceError: there are some images, but too few.
     """
-    warm_up = warm_up_frames(config.device)
-    if 0 < len(images) <= warm_up:
-        raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {warm_up + 1}")
+    if images:
+        check_count(len(images), warm_up_frames(config.device) + 1)
     executed, kernels = executed_model(model, config)
     layout = lay_out(executed.graph)
     with torch.inference_mode():

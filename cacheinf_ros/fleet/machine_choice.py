@@ -104,7 +104,15 @@ def p95_ms(load: MachineLoad, demand: Demand) -> float:
 
 def is_hopeless(demand: Demand, rules: FleetRules) -> bool:
     """Tell whether a session's frames take too long even on a machine that does nothing else."""
-    return demand.worst_ms > rules.margin * demand.deadline_ms
+    return demand.worst_ms > _allowed_ms(demand, rules)
+
+
+def _allowed_ms(demand: Demand, rules: FleetRules) -> float:
+    return rules.margin * demand.deadline_ms
+
+
+def _too_slow(took_ms: float, demand: Demand, rules: FleetRules) -> str:
+    return f"one frame in twenty would take {took_ms:.0f} ms, of {_allowed_ms(demand, rules):.0f}"
 
 
 def objection(load: MachineLoad, rules: FleetRules) -> str:
@@ -119,9 +127,9 @@ def objection(load: MachineLoad, rules: FleetRules) -> str:
     if needed > load.machine.memory_bytes:
         return f"{needed / 1e6:.0f} MB would be needed, of {load.machine.memory_bytes / 1e6:.0f}"
     for demand in load.demands:
-        allowed_ms = rules.margin * demand.deadline_ms
-        if p95_ms(load, demand) > allowed_ms and not is_hopeless(demand, rules):
-            return f"one frame in twenty would take {p95_ms(load, demand):.0f} ms, of {allowed_ms:.0f}"
+        took_ms = p95_ms(load, demand)
+        if took_ms > _allowed_ms(demand, rules) and not is_hopeless(demand, rules):
+            return _too_slow(took_ms, demand, rules)
     return ""
 
 
@@ -136,8 +144,7 @@ def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules
     if not loads:
         return "no machine is there"
     if is_hopeless(demand, rules):
-        allowed_ms = rules.margin * demand.deadline_ms
-        return f"one frame in twenty would take {demand.worst_ms:.0f} ms, of {allowed_ms:.0f}, on any machine"
+        return f"{_too_slow(demand.worst_ms, demand, rules)}, on any machine"
     found: list[tuple[float, float, str, MachineLoad]] = []
     objections = []
     for load in loads:

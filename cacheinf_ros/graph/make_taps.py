@@ -80,6 +80,13 @@ def padding_of(taps: AxisTaps) -> tuple[int, int] | None:
     return before, taps.out_size - taps.in_size - before
 
 
+def every_second(taps: AxisTaps) -> int | None:
+    """Return the first pixel, 0 or 1, where every second one is taken from there on; otherwise None."""
+    begin = int(taps.index[0, 0])
+    is_half = is_single(taps) and taps.in_size == 2 * taps.out_size
+    return begin if is_half and taps.index[:, 0].tolist() == list(range(begin, taps.in_size, 2)) else None
+
+
 def composed(first: AxisTaps, second: AxisTaps) -> AxisTaps:
     """Compose two tables of single taps: the second is applied to the result of the first."""
     index = second.index[:, 0].long()

@@ -13,12 +13,12 @@ from cacheinf_ros.catalog.serving.serving_places import CloudAnswer
 from cacheinf_ros.engine.decoders import are_told_by_classes_and_boxes
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.results import without_large_outputs, without_outputs
+from cacheinf_ros.nodes.results import with_wanted_outputs
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frame_models import LOAD
 from cacheinf_ros.nodes.whole_frames import WholeFrames, whole_frame_report
 from cacheinf_ros.offload import NO_MEMORY, NO_PLACE, REFUSES, OffloadConfig
-from cacheinf_ros.pipeline.node_configs import Outputs, ResultConfig
+from cacheinf_ros.pipeline.node_configs import ResultConfig
 
 _LINK = "link"  # the stage that is spent on the link, not on the server
 
@@ -143,8 +143,7 @@ class CatalogCloud:
         money = self._prices.dollars(sum(stages.values()), tried.sent_bytes + len(message.data))
         load_money = self._prices.dollars(stages.get(LOAD, 0.0), 0)
         config = self._node.parameters.get(ResultConfig)
-        is_told = config.outputs is Outputs.DECODED and self._are_told[model]
-        message = without_outputs(message) if is_told else without_large_outputs(message, config.max_output_bytes)
+        message = with_wanted_outputs(message, config, are_told=self._are_told[model])
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         class_id = message.class_ids[0] if message.class_ids else None  # the likeliest comes first
         return CloudAnswer(answer=message, money=money, load_money=load_money, link_ms=link_ms, class_id=class_id)

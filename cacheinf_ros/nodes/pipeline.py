@@ -29,8 +29,7 @@ from cacheinf_ros.nodes.results import (
     decoded_from,
     result_message,
     with_decoded,
-    without_large_outputs,
-    without_outputs,
+    with_wanted_outputs,
 )
 from cacheinf_ros.nodes.row_sharing import MakeScheduler, RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
@@ -276,9 +275,8 @@ class Pipeline:
             self._runner.reset(keeps_cache=True)
             if self._sharing is not None:
                 self._sharing.passed_over()
-            most = self._node.parameters.get(ResultConfig).max_output_bytes
-            is_read = self._decoded_only and self._runner.outputs_are_told
-            answer = without_outputs(answer) if is_read else without_large_outputs(answer, most)
+            config = self._node.parameters.get(ResultConfig)
+            answer = with_wanted_outputs(answer, config, are_told=self._runner.outputs_are_told)
             size = (prepared.image.shape[0], prepared.image.shape[1])
             decoded = self._selection.current.applied(decoded_from(answer), size)
             return with_decoded(answer, decoded), decoded, Outcome.UNTOUCHED

@@ -22,7 +22,7 @@ from cacheinf_ros.nodes.shape_messages import shape_fields, shapes_from
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.nodes.vision_messages import HAS_VISION_MSGS, VisionTopics
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.node_configs import Outputs, ResultConfig
 from cacheinf_ros.pipeline.result_overlay import draw_instances, draw_result
 
 _DEPTH = 10
@@ -117,16 +117,19 @@ def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
     return outputs
 
 
-def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
-    """Remove the outputs from a result message; their names and shapes stay."""
-    message.data = byte_array(b"")
-    message.output_sizes = [0] * len(message.output_names)
+def with_wanted_outputs(message: msg.InferenceResult, config: ResultConfig, *, are_told: bool) -> msg.InferenceResult:
+    """Remove the outputs from a server's result message where the user does not want them, or not as many bytes.
+
+    Their names and shapes stay.
+
+    Args:
+        are_told: whether classes and boxes say all that the outputs do.
+    """
+    most = 0 if are_told and config.outputs is Outputs.DECODED else config.max_output_bytes
+    if len(message.data) > most:
+        message.data = byte_array(b"")
+        message.output_sizes = [0] * len(message.output_names)
     return message
-
-
-def without_large_outputs(message: msg.InferenceResult, max_output_bytes: int) -> msg.InferenceResult:
-    """Remove the outputs from a result message where they take more than so many bytes together."""
-    return without_outputs(message) if len(message.data) > max_output_bytes else message
 
 
 def with_decoded(message: msg.InferenceResult, decoded: Decoded) -> msg.InferenceResult:

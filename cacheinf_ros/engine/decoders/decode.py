@@ -67,7 +67,7 @@ def decode(
         ModelError: the outputs are not what the card promises.
     """
     decoder = card.decoder or guessed_decoder(outputs, card.labels)
-    is_certain = card.decoder is not None and not (isinstance(decoder, ClassVector) and decoder.is_guess)
+    is_certain = _is_certain(card)
     try:
         if isinstance(decoder, ClassVector):
             return Decoded(
@@ -101,9 +101,13 @@ def are_told_by_classes_and_boxes(card: ModelCard) -> bool:
 
     Class maps are beside them, and where the decoder is a guess, outputs are sent as well.
     """
+    return _is_certain(card) and not isinstance(card.decoder, Raw | DenseMap)
+
+
+def _is_certain(card: ModelCard) -> bool:
+    """Tell whether the card says how outputs are read, and not only that it may be so."""
     decoder = card.decoder
-    is_guess = isinstance(decoder, ClassVector) and decoder.is_guess
-    return decoder is not None and not is_guess and not isinstance(decoder, Raw | DenseMap)
+    return decoder is not None and not (isinstance(decoder, ClassVector) and decoder.is_guess)
 
 
 def only_output(outputs: Outputs, kind: str) -> NDArray[Any]:
@@ -154,7 +158,7 @@ def guessed_decoder(outputs: Outputs, labels: Sequence[str] = ()) -> Decoder | N
         return ClassVector() if not are_whole(value) or len(labels) == value.size else None
     if are_whole(value) and len(shape_of_classes(shape)) == 3 and shape[0] == 1:
         return DenseMap()
-    return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
+    return DenseMap() if len(shape) == 4 and 1 < shape[1] <= MOST_CLASSES and shape[2] * shape[3] > 1 else None
 
 
 def _size(card: ModelCard) -> tuple[int, int]:
@@ -170,19 +174,24 @@ def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArra
     output = as_classes(output.view(np.uint8) if output.dtype == np.bool_ else output)
     if output.ndim not in (3, 4) or output.shape[0] != 1:
         raise ValueError(f"a map is [1, classes, h, w], or [1, h, w] of integers, not {list(output.shape)}")
-    if output.shape[1] == 1 if output.ndim == 4 else not are_whole(output) and bool((output != np.rint(output)).any()):
+    has_scores = output.ndim == 4
+    if output.shape[1] == 1 if has_scores else not _are_whole_numbers(output):
         raise ValueError(
             "a map of classes has a channel for each class, this one a single score: let the network end with a "
             "threshold (whole numbers), or choose the decoder raw"
         )
-    if output.shape[1] > MOST_CLASSES if output.ndim == 4 else not _are_bytes(output):
+    if output.shape[1] > MOST_CLASSES if has_scores else not _are_bytes(output):
         raise ValueError(
             f"a map has at most {MOST_CLASSES} classes, numbered from 0, as they are sent as bytes: choose the decoder "
             "raw"
         )
-    classes = output[0].astype(np.uint8) if output.ndim == 3 else best_class_map(output[0])
+    classes = best_class_map(output[0]) if has_scores else output[0].astype(np.uint8)
     moved = move_class_map(classes, motion, place.input_size)
     return moved[place.map_content((moved.shape[0], moved.shape[1]))]
+
+
+def _are_whole_numbers(values: NDArray[Any]) -> bool:
+    return are_whole(values) or bool((values == np.rint(values)).all())
 
 
 def _are_bytes(whole: NDArray[Any]) -> bool:

@@ -11,6 +11,7 @@ from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.fusing.pixel_rewrites import border_of
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import Combine, Concat, Conv, Elementwise, Resample, Select
+from cacheinf_ros.graph.make_taps import every_second
 from cacheinf_ros.graph.window import Pair, Window
 
 _BLOCK = {(0, 0), (0, 1), (1, 0), (1, 1)}
@@ -87,7 +88,7 @@ def take_focus(done: Done, conv: Conv) -> Rewrite | None:
     """
     blocks = done.sole(conv.inputs[0], Concat)
     moves = [done.made_by(name, Resample) for name in blocks.inputs] if blocks else []
-    offsets = [_every_second(move) if move else None for move in moves]
+    offsets = [(every_second(move.rows), every_second(move.columns)) for move in moves if move]
     if blocks is None or set(offsets) != _BLOCK or len(offsets) != len(_BLOCK) or conv.groups != 1:
         return None
     (source, *others) = {move.inputs[0] for move in moves if move}
@@ -96,30 +97,18 @@ def take_focus(done: Done, conv: Conv) -> Rewrite | None:
     outputs, inputs, height, width = conv.weight.shape
     channels = inputs // len(offsets)
     weight = conv.weight.new_empty((outputs, channels, 2 * height, 2 * width))
-    for offset, part in zip(offsets, conv.weight.split(channels, dim=1), strict=True):
-        assert offset is not None
-        weight[:, :, offset[0] :: 2, offset[1] :: 2] = part
-    twice = {field: (2 * y, 2 * x) for field, (y, x) in _lengths(conv.window).items()}
-    merged = replace(conv, inputs=(source, *conv.inputs[1:]), weight=weight, window=replace(conv.window, **twice))
+    for (row, column), part in zip(offsets, conv.weight.split(channels, dim=1), strict=True):
+        weight[:, :, row::2, column::2] = part
+    window = Window(
+        in_size=_twice(conv.window.in_size), out_size=conv.window.out_size, kernel=_twice(conv.window.kernel),
+        stride=_twice(conv.window.stride), padding=_twice(conv.window.padding),
+    )  # fmt: skip
+    merged = replace(conv, inputs=(source, *conv.inputs[1:]), weight=weight, window=window)
     return Rewrite(absorbed=(blocks,), operators=(merged,))
 
 
-def _lengths(window: Window) -> dict[str, Pair]:
-    """Return what of a window is a length in pixels of its input."""
-    return {name: getattr(window, name) for name in ("in_size", "kernel", "stride", "padding")}
-
-
-def _every_second(move: Resample) -> Pair | None:
-    """Return the first (row, column) where a resampling takes every second one of each, as they are; otherwise None."""
-    first: list[int] = []
-    for taps in (move.rows, move.columns):
-        begin = int(taps.index[0, 0])
-        places = begin + 2 * torch.arange(taps.out_size)
-        is_all = taps.index.shape[1] == 1 and taps.in_size == 2 * taps.out_size
-        if not is_all or not torch.equal(taps.index[:, 0].long(), places) or not bool((taps.weight == 1).all()):
-            return None
-        first.append(begin)
-    return first[0], first[1]
+def _twice(lengths: Pair) -> Pair:
+    return 2 * lengths[0], 2 * lengths[1]
 
 
 def _is_mix(conv: Conv) -> bool:
