@@ -119,6 +119,7 @@ USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
 CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values")
+RIGHT_CAMERA = _declared(_NODES, "RightImageConfig", "right.image_topic", "right.image_transport", "right.image_values")
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
 MODEL = _declared(_NODES, "ModelConfig", "model", "weights", "input_size")
 ENGINE = _declared(
@@ -143,7 +144,18 @@ IMAGE_TOPICS = Argument(
 )
 CATALOGS = _declared(_CATALOGS, "CatalogFoldersConfig", "catalogs")
 
-ROBOT = (*CAMERA, IMAGE_TOPICS, *MODEL, *MATCHING, *ENGINE, *RESULTS, OFFLOAD_POLICY, SINGLE_PROCESS, *COMMON)
+ROBOT = (
+    *CAMERA,
+    *RIGHT_CAMERA,
+    IMAGE_TOPICS,
+    *MODEL,
+    *MATCHING,
+    *ENGINE,
+    *RESULTS,
+    OFFLOAD_POLICY,
+    SINGLE_PROCESS,
+    *COMMON,
+)
 SERVER = (*MODEL, *MATCHING, *ENGINE, *CATALOGS, *COMMON)
 CATALOG = (
     *CAMERA,

@@ -70,13 +70,14 @@ autostart block_size budget_horizon_s cache.audit_every cache.budget_mb cache.ke
 dense_precision device device_memory_mb diagnostics.latency_budget_ms diagnostics.stuck_after_s energy.compute_w
 energy.idle_w energy.receive_w energy.transmit_w energy_budget_j every expiry fleet frame_id frames gpu.cameras
 image_reliability image_topic image_transport image_values input_size linger_s loop map_timeout_ms matcher max_error
-max_loss max_missed max_output_bytes mode model most_ahead outputs policy precision publish_clock queue_size rate
-rates region result_topic same_bits score_threshold search_range server.catalog_memory_mb server.deadline_ms
-server.forget_after_s server.jpeg_quality server.limit_link server.load_deadline_ms server.max_robots server.policy
-server.price_mb server.price_most server.price_s server.priority server.probe_max_s server.probe_s server.schedule_s
-server.search_s server.share_topic server.shared_topic server.slower_for_energy server.use server.wire_compress
-server.wire_dtype server.wire_image settle_s source specialise specialise_together stamp threads threshold tracks
-wait_for_node wait_for_subscribers wait_timeout_s weights
+max_loss max_missed max_output_bytes mode model most_ahead most_apart_ms outputs policy precision publish_clock
+queue_size rate rates region result_topic right.image_topic right.image_transport right.image_values same_bits
+score_threshold search_range server.catalog_memory_mb server.deadline_ms server.forget_after_s server.jpeg_quality
+server.limit_link server.load_deadline_ms server.max_robots server.policy server.price_mb server.price_most
+server.price_s server.priority server.probe_max_s server.probe_s server.schedule_s server.search_s server.share_topic
+server.shared_topic server.slower_for_energy server.use server.wire_compress server.wire_dtype server.wire_image
+settle_s source specialise specialise_together stamp threads threshold tracks wait_for_node wait_for_subscribers
+wait_timeout_s weights
 """
 KNOWN = frozenset(_NAMES.split())
 """The names of all parameters of all nodes."""

@@ -10,6 +10,6 @@ install(DIRECTORY ${PROJECT_NAME}/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_N
 
 install(PROGRAMS scripts/cacheinf DESTINATION bin)
 install(PROGRAMS scripts/matcher scripts/inference scripts/server scripts/replay scripts/cached_inference
-  scripts/catalog_inference
+  scripts/catalog_inference scripts/side_by_side
   DESTINATION lib/${PROJECT_NAME})
 install(DIRECTORY launch config DESTINATION share/${PROJECT_NAME} PATTERN "__pycache__" EXCLUDE)

@@ -46,13 +46,17 @@ from cacheinf_ros.pipeline.node_configs import (
     ModelConfig,
     ReplayConfig,
     ResultConfig,
+    RightImageConfig,
     UseServerConfig,
 )
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 YAML = ROOT / "config" / "cacheinf.yaml"
-CONFIGS = (MatchingConfig, EngineConfig, ModelConfig, ResultConfig, UseServerConfig, ImageConfig, LifecycleConfig)
+CONFIGS = (
+    MatchingConfig, EngineConfig, ModelConfig, ResultConfig, UseServerConfig, ImageConfig, RightImageConfig,
+    LifecycleConfig,
+)  # fmt: skip
 ARGUMENTS = {"robot": (START_SERVER, *ROBOT), "server": SERVER, "catalog": CATALOG, "replay": REPLAY}
 
 # not "launch": our folder of that name can be imported too

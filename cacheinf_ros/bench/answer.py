@@ -15,7 +15,7 @@ from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.decisions import ClassMaps, has_places, task_of_model
 from cacheinf_ros.engine.following import move_output, shift_output
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, picture_size
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5
@@ -58,7 +58,9 @@ class Answer:
 
     def shifted(self, shift: tuple[int, int]) -> Answer:
         """Return the answer after everything cached was moved by (dx, dy) pixels of the model's input."""
-        return self.changed({n: shift_output(v, shift, self._input_size) for n, v in self.outputs.items()}, self.motion)
+        return self.changed(
+            {n: shift_output(v, shift, picture_size(self._card)) for n, v in self.outputs.items()}, self.motion
+        )
 
     @cached_property
     def in_frame(self) -> Answer:
@@ -68,12 +70,7 @@ class Answer:
         """
         if self.motion.is_none:
             return self
-        return _Moved(self, {n: move_output(v, self.motion, self._input_size) for n, v in self.outputs.items()})
-
-    @property
-    def _input_size(self) -> tuple[int, int]:
-        assert self._card.input_size is not None
-        return self._card.input_size
+        return _Moved(self, {n: move_output(v, self.motion, picture_size(self._card)) for n, v in self.outputs.items()})
 
     @cached_property
     def decisions(self) -> NDArray[np.int64] | None:

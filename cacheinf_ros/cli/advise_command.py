@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import write_report
-from cacheinf_ros.cli.options import Size, Threads, Weights, described, source_label, with_options
+from cacheinf_ros.cli.options import Size, Threads, Weights, described, with_options
 from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.energy import PowerModel
@@ -173,9 +173,9 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
-    from cacheinf_ros.sources import value_range_of
+    from cacheinf_ros.sources import label_of, value_range_of
 
-    source, file = source_label(options.recording), options.out / "params.yaml"
+    source, file = label_of(options.recording), options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
     if advice.chosen.choice.beside:
         launch = f"{advice.chosen.choice.beside} &\n{launch}"

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import TRUSTED, VALUE_FIELDS, Graph, Model, ModelCard, WeightsOrigin
+from cacheinf_ros.graph import TRUSTED, VALUE_FIELDS, Graph, Model, ModelCard, WeightsOrigin, is_grey, picture_size
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
@@ -133,7 +133,8 @@ def _reading(model: Model) -> Iterator[str]:
 
     card = model.card
     by = "" if card.model_fields_set & VALUE_FIELDS or not _is_file(card) else ", by default: the file does not say"
-    yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}{by}"
+    shown = f" for {card.pictures} pictures side by side" if card.pictures > 1 else ""
+    yield f"image: {card.resize} to {_by(model.input_size)}{shown}, {card.channel_order}, {_normalisation(card)}{by}"
     outputs = _outputs(model)
     yield from _answer(card, outputs)
     yield f"in mode bounded judged as {judged_as(card, outputs).value}"
@@ -172,11 +173,11 @@ def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> Iterator[str]:
         yield "answer: the outputs as they are"
         return
     assert card.input_size is not None
-    decode(outputs, card, card.input_size)
+    decode(outputs, card, card.input_size)  # of a frame of that size
     by = "" if card.decoder else ", by the shape of the output; a model card says it for certain"
     names = escape(", ".join(card.labels[:_LABELS])) + (", ..." if len(card.labels) > _LABELS else "")
     yield f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
-    count = class_count(outputs, decoder, card.input_size)
+    count = class_count(outputs, decoder, picture_size(card))
     if card.labels and count is not None and len(card.labels) < count:
         yield (
             f"[yellow]labels:[/] the outputs have {count} classes, and the card names {len(card.labels)} of them; the "
@@ -185,7 +186,7 @@ def _answer(card: ModelCard, outputs: dict[str, NDArray[Any]]) -> Iterator[str]:
 
 
 def _normalisation(card: ModelCard) -> str:
-    mean, std = (values[:1] if card.is_grey else values for values in (card.mean, card.std))
+    mean, std = (values[:1] if is_grey(card) else values for values in (card.mean, card.std))
     return f"(value * {card.scale:.4g} - {_values(mean)}) / {_values(std)}"
 
 

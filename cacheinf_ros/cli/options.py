@@ -49,12 +49,6 @@ JsonFile = Annotated[
 Options = TypeVar("Options")
 
 
-def source_label(reference: str) -> str:
-    """Return what a recording is called in reports: its file, and its topic where the reference names one."""
-    place, colon, topic = reference.partition(":/")
-    return f"{Path(place).resolve().name}{colon}{topic}"
-
-
 def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Let a command take its options as one object, where they would be a dozen parameters.
 

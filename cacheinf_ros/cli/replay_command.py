@@ -17,14 +17,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import write_report
-from cacheinf_ros.cli.options import described, source_label, with_options
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.mode import Mode
-from cacheinf_ros.sources import open_source
+from cacheinf_ros.sources import label_of, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.node_answers import Reading
@@ -88,7 +88,7 @@ def replay(options: ReplayOptions) -> None:
         "expiry": options.expiry, "threads": options.threads,
     }  # fmt: skip
     played, readings = _play(options, parameters)
-    report = {"source": source_label(options.source), **parameters, **_figures(played, options.mode)}
+    report = {"source": label_of(options.source), **parameters, **_figures(played, options.mode)}
     _write(played, report, options.out)
     _print(report, options.out)
     if options.html and report["errors"] < report["results"]:
@@ -181,7 +181,7 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
             console.print(f"no page: {error}", highlight=False, markup=False)
             return
     settings = {name: str(getattr(options, name)) for name in _SETTINGS if getattr(options, name) != ""}
-    settings |= {"mode": options.mode.value, "matcher": options.matcher.value, "source": source_label(options.source)}
+    settings |= {"mode": options.mode.value, "matcher": options.matcher.value, "source": label_of(options.source)}
     page = replay_page(run, NODES, played, settings)
     with writing(options.out / "report.html"):
         write_page(page, options.out / "report.html")

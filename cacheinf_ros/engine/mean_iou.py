@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, picture_size
 
 UNJUDGED = 255
 """The number of pixels whose class nobody knows, as in the maps of VOC and Cityscapes."""
@@ -69,7 +69,7 @@ def drawn_within(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
 
     The pixels in the cells' middle count. The margins of a letterboxed frame are left out.
     """
-    assert card.input_size is not None
-    rows, columns = Placement.of((right.shape[0], right.shape[1]), card.input_size, card.resize).map_content(size)
+    place = Placement.of((right.shape[0], right.shape[1]), picture_size(card), card.resize)
+    rows, columns = place.map_content(size)
     inside = columns.stop - columns.start, rows.stop - rows.start
     return np.asarray(cv2.resize(right, inside, interpolation=cv2.INTER_NEAREST_EXACT), np.uint8)

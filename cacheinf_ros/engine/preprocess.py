@@ -40,7 +40,7 @@ class Preprocessor:
     def __init__(self, card: ModelCard) -> None:
         assert card.input_size is not None
         self.size = card.input_size
-        self._resize = card.resize
+        self._resize, self._pictures = card.resize, card.pictures
         levels = np.arange(256, dtype=np.float32) * np.float32(card.scale)
         table = (levels - np.array(card.mean, np.float32)[:, None]) / np.array(card.std, np.float32)[:, None]
         self.order = (0, 1, 2) if card.channel_order == "bgr" else (2, 1, 0)
@@ -63,7 +63,16 @@ class Preprocessor:
         return resized
 
     def place(self, image_size: Size) -> Placement:
-        """Return where frames of (height, width) lie in the input."""
+        """Return where frames of (height, width) lie in the input.
+
+        Raises:
+            EngineError: the card says that frames show two pictures side by side, and the width is odd.
+        """
+        if image_size[1] % self._pictures:
+            raise EngineError(
+                f"a frame of {image_size[0]}x{image_size[1]} does not show {self._pictures} pictures of one size, side "
+                "by side"
+            )
         return Placement.of(image_size, self.size, self._resize)
 
     def normalise(self, resized: NDArray[np.uint8]) -> NDArray[np.float32]:

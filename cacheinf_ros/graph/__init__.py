@@ -2,7 +2,17 @@
 """Load a model by reference or card, as a graph of local and global operators."""
 
 from cacheinf_ros.graph.activation import Activation, ActivationKind
-from cacheinf_ros.graph.card import TRUSTED, VALUE_FIELDS, ModelCard, Resize, absolute_reference, read_card
+from cacheinf_ros.graph.card import (
+    TRUSTED,
+    VALUE_FIELDS,
+    ModelCard,
+    Resize,
+    absolute_reference,
+    is_grey,
+    picture_size,
+    picture_within,
+    read_card,
+)
 from cacheinf_ros.graph.dense_operators import COMBINED_BY
 from cacheinf_ros.graph.fuse import renamed
 from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
@@ -23,8 +33,9 @@ __all__ = [
     "COMBINED_BY", "TRUSTED", "VALUE_FIELDS", "Activation", "ActivationKind", "AxisTaps", "DeferredGraph",
     "DenseGraph", "Graph", "Model", "ModelCard", "Resize", "Scales", "Shared", "SharedValues", "WeightsOrigin",
     "Window", "absolute_reference", "decode_graph", "encode_graph", "exact_border", "graph_hash", "has_all_weights",
-    "load_card", "load_kept_model", "load_model", "load_module", "model_names", "model_of", "operator_weight_bytes",
-    "possible_cards", "quiet_torch", "read_card", "recognised", "renamed", "structure_hash", "weight_bytes",
+    "is_grey", "load_card", "load_kept_model", "load_model", "load_module", "model_names", "model_of",
+    "operator_weight_bytes", "picture_size", "picture_within", "possible_cards", "quiet_torch", "read_card",
+    "recognised", "renamed", "structure_hash", "weight_bytes",
 ]  # fmt: skip
 
 # The vocabulary: the kinds of operators, and what cards say of outputs.

@@ -53,21 +53,19 @@ class ModelCard(Config):
     fixed_inputs: tuple[FixedInput, ...] = parameter(
         (), "of an ONNX file that takes more than an image: what each other input gets with every frame, by its name"
     )
+    pictures: Literal[1, 2] = parameter(
+        1,
+        "how many pictures a frame shows side by side; 2: the left half and the right one, of a stereo camera or of "
+        "colours and depth, are what an ONNX file's two inputs take",
+    )
+    one_channel_range: tuple[_Number, _Number] = parameter(
+        (0.0, 1.0), "with 2 pictures: what black and white are to an input that has one channel, such as metres"
+    )
     decoder: Decoder | None = parameter(None, "what the outputs mean; guessed from their shape when absent")
     labels: tuple[str, ...] = parameter((), "names of the classes")
     sha256: OptionalSha256 = parameter(
         "", "of the .pt2 file that factory names, as the card's writer states it: one that has changed is refused"
     )
-
-    @property
-    def is_grey(self) -> bool:
-        """Whether the model takes grey pictures."""
-        return self.channel_order == "grey"
-
-    @property
-    def says_values(self) -> bool:
-        """Whether the card says which values the input has; otherwise they are ImageNet's by default."""
-        return self.model_fields_set >= _VALUES
 
     @field_validator("input_size", mode="before")
     @classmethod
@@ -99,6 +97,27 @@ class ModelCard(Config):
         if isinstance(given, (list, tuple)):
             return given
         raise ValueError("give a list, such as [person, car], or a name for each number from 0, as {0: person, 1: car}")
+
+
+def is_grey(card: ModelCard) -> bool:
+    """Tell whether the model takes grey pictures."""
+    return card.channel_order == "grey"
+
+
+def says_values(card: ModelCard) -> bool:
+    """Tell whether the card says which values the input has; otherwise they are ImageNet's by default."""
+    return card.model_fields_set >= _VALUES
+
+
+def picture_size(card: ModelCard) -> tuple[int, int]:
+    """Return (height, width) of what the outputs are about: the model's input, or the left of two pictures in it."""
+    assert card.input_size is not None
+    return picture_within(card.input_size, card)
+
+
+def picture_within(size: tuple[int, int], card: ModelCard) -> tuple[int, int]:
+    """Return the (height, width) of the left picture in a frame of this (height, width), or of the only one."""
+    return size[0], size[1] // card.pictures
 
 
 def is_file(path: Path) -> bool:
@@ -137,8 +156,10 @@ def read_card(path: Path) -> ModelCard:
             f"model card {path}: fixed_inputs is for ONNX files. Let {card.factory} be a network that takes an image "
             "alone"
         )
-    if card.is_grey:
+    if is_grey(card):
         _check_grey(card, path)
+    if card.pictures > 1:
+        _check_pictures(card, path)
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
     trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)
@@ -160,4 +181,20 @@ def _check_grey(card: ModelCard, path: Path) -> None:
         raise ModelError(
             f"model card {path}: with channel_order grey, give one mean and one std. For values of 0 to 1: "
             "'mean: [0]' and 'std: [1]'"
+        )
+
+
+def _check_pictures(card: ModelCard, path: Path) -> None:
+    """Refuse a card for two pictures that asks for what is only there for one."""
+    if card.resize != "stretch":
+        raise ModelError(
+            f"model card {path}: with 2 pictures in a frame, resize is stretch: the margins of {card.resize} would lie "
+            "around both of them, not around each"
+        )
+    if not card.scale:
+        raise ModelError(f"model card {path}: with a scale of 0, all pictures are alike: the usual one is 1/255")
+    if is_grey(card):
+        raise ModelError(
+            f"model card {path}: leave out 'channel_order: grey': each of the 2 pictures becomes grey where its input "
+            "has one channel"
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cacheinf_ros.disk_cache import digest
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.card import ModelCard, is_grey, says_values
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import recognised
@@ -44,10 +44,13 @@ def _key(card: ModelCard) -> str | None:
     network = Path(card.factory)
     if network.suffix.lower() != ".onnx":
         return None
-    stated = ", values stated" if card.says_values else ""  # some networks are refused otherwise
+    stated = ", values stated" if says_values(card) else ""  # some networks are refused otherwise
     fixed = f", inputs {card.fixed_inputs}" if card.fixed_inputs else ""
-    grey = ", grey" if card.is_grey else ""
-    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}{stated}{fixed}{grey}"
+    grey = ", grey" if is_grey(card) else ""
+    values = (card.one_channel_range, card.scale, card.mean, card.std, card.channel_order)
+    pictures = f", {card.pictures} pictures, {values}" if card.pictures > 1 else ""
+    described = f"size {card.input_size}{stated}{fixed}{grey}{pictures}"
+    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, {described}"
 
 
 def _digest(path: Path | None) -> str:

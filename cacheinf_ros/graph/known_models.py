@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from cacheinf_ros.graph.card import VALUE_FIELDS, ModelCard
+from cacheinf_ros.graph.card import VALUE_FIELDS, ModelCard, is_grey
 from cacheinf_ros.graph.decoder_configs import ClassVector, SsdBoxes
 from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
@@ -60,7 +60,9 @@ def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
 
 def _is_taken_as_it_is(card: ModelCard) -> bool:
     said = card.model_fields_set & _SAID
-    return bool(said - VALUE_FIELDS if card.is_grey else said)
+    if card.pictures > 1:  # those known take one
+        return True
+    return bool(said - VALUE_FIELDS if is_grey(card) else said)
 
 
 def _completed(card: ModelCard, name: str, decoder: dict[str, Any]) -> ModelCard:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Read from an ONNX file which image it takes, and refuse, with the remedy, what no frame can be turned into."""
+"""Read from an ONNX file which pictures it takes, and refuse, with the remedy, what no frame can be turned into."""
 
 from __future__ import annotations
 
@@ -10,49 +10,92 @@ import onnx
 from onnx import TensorProto
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.card import ModelCard, is_grey, says_values
 from cacheinf_ros.graph.fixed_inputs import example_of
 from cacheinf_ros.graph.image_size import agreed_size
+from cacheinf_ros.graph.picture_inputs import PictureInput
 
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 """The types of floats in a file; all of them are computed in float32."""
 _MOVING = {"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}  # they compute nothing
 
 
-def image_input(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[str, tuple[int, int, int]]:
-    """Return the name of the input, and the (channels, height, width) of its images.
+def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[PictureInput, ...]:
+    """Return the input that takes a frame, or the two that take the pictures side by side in it, left one first.
 
     Args:
         path: where the model comes from, for errors.
         card: may ask for a size, and must say how to prepare images for an input of whole numbers.
 
     Raises:
-        ModelError: there is not one image [1, 3, height, width], or [1, 1, height, width] where the card says grey, of
-            the size that the card asks for, or the card does not say which whole numbers the input wants.
+        ModelError: there is not one image [1, 3, height, width], or [1, 1, height, width] where the card says grey, or
+            two of either, where the card says so, of the size that the card asks for, or the card does not say which
+            whole numbers the input wants.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
+    if card.pictures > 1:
+        return _side_by_side(inputs, model, path, card)
     if len(inputs) != 1:
         named = ", ".join(f"{value.name} {_shape(value)}" for value in inputs) or "none"
         others = [value for value in inputs if len(value.type.tensor_type.shape.dim) != 4]
         example = example_of(others) if len(others) == len(inputs) - 1 else ""
         card_says = f", or say in a model card what the rest is in every frame: '{example}'" if example else ""
+        if len(inputs) == 2 and not others:
+            card_says = (
+                ", or, where both take a picture, have each frame show the two side by side, and say in a model card "
+                "'pictures: 2'"
+            )
         raise ModelError(
             f"{path} must take one image, but its inputs are: {named}. Export it with the image alone{card_says}"
         )
     (image,) = inputs
-    channels = 1 if card.is_grey else 3
-    size = _fixed_size(image, path, channels)
+    channels = 1 if is_grey(card) else 3
+    size = agreed_size(str(path), _fixed_size(image, path, channels), card.input_size)
+    _check_values(image, model, path, card)
+    return (PictureInput(image.name, channels, size),)
+
+
+def _side_by_side(
+    inputs: list[onnx.ValueInfoProto], model: onnx.ModelProto, path: Path, card: ModelCard
+) -> tuple[PictureInput, ...]:
+    """Return the inputs for two pictures of one size in a frame; ``card`` may ask for the size of the whole frame."""
+    named = ", ".join(f"{value.name} {_shape(value)}" for value in inputs) or "none"
+    if len(inputs) != card.pictures:
+        raise ModelError(
+            f"{path} must take {card.pictures} images, as its model card says, but its inputs are: {named}. "
+            "'fixed_inputs' in the card says what others are in every frame"
+        )
+    channels = [_channels(value) for value in inputs]
+    sizes = [_fixed_size(value, path, count) for value, count in zip(inputs, channels, strict=True)]
+    if len({side for side, _ in sizes} - {0}) > 1 or len({side for _, side in sizes} - {0}) > 1:
+        raise ModelError(f"{path} takes images of several sizes: {named}. Export it for images of one size")
+    height, width = (max(sides) for sides in zip(*sizes, strict=True))
+    height, width = agreed_size(str(path), (height, width * len(inputs)), card.input_size)
+    if width % len(inputs):
+        raise ModelError(f"{path}: a frame of {height}x{width} shows no 2 pictures of one size: choose an even width")
+    for value in inputs:
+        _check_values(value, model, path, card)
+    half = height, width // len(inputs)
+    return tuple(PictureInput(value.name, count, half) for value, count in zip(inputs, channels, strict=True))
+
+
+def _channels(image: onnx.ValueInfoProto) -> int:
+    sides = image.type.tensor_type.shape.dim
+    return 1 if len(sides) == 4 and sides[1].dim_value == 1 and sides[3].dim_value != 3 else 3
+
+
+def _check_values(image: onnx.ValueInfoProto, model: onnx.ModelProto, path: Path, card: ModelCard) -> None:
+    """Refuse an input of whole numbers that are computed with, or of which the card does not say which they are."""
     kind = image.type.tensor_type.elem_type
     if kind not in FLOATS:
         _check_whole_numbers(model.graph.node, image.name, f"{path} takes {TensorProto.DataType.Name(kind).lower()}")
-        if not card.says_values:
+        if not says_values(card):
             raise ModelError(
                 f"{path} takes {TensorProto.DataType.Name(kind).lower()}, so it prepares images itself. Say in a model "
                 "card which values it wants; for pixels as they are: 'scale: 1', 'mean: [0, 0, 0]' and "
                 "'std: [1, 1, 1]', each on a line"
             )
-    return image.name, (channels, *agreed_size(str(path), size, card.input_size))
 
 
 def _fixed_size(image: onnx.ValueInfoProto, path: Path, channels: int) -> tuple[int, int]:

@@ -20,12 +20,12 @@ from onnx import NodeProto, numpy_helper
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.fixed_inputs import fix_inputs
-from cacheinf_ros.graph.onnx_input import image_input
+from cacheinf_ros.graph.onnx_input import picture_inputs
 from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
 from cacheinf_ros.graph.onnx_size import check_size
+from cacheinf_ros.graph.picture_inputs import PictureInputs
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
-_LUMA = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenCV makes colours grey
 # The constants of these operators are factors and limits that must be numbers when the model is exported.
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"}
 
@@ -52,28 +52,16 @@ class OnnxModule(torch.nn.Module):
         input_size: (height, width) that the file fixes.
     """
 
-    _luma: torch.Tensor | None
-
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        input_name: str,
-        input_size: tuple[int, int],
-        fixed: frozenset[str] = frozenset(),
-        *,
-        is_grey: bool = False,
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, inputs: PictureInputs, fixed: frozenset[str] = frozenset()) -> None:
         """Prepare.
 
         Args:
+            inputs: makes what the graph takes of a frame.
             fixed: constants that are no weights, so that no file of weights replaces them.
-            is_grey: whether the graph takes one channel, which is then made of the image's three.
         """
         super().__init__()
-        luma = torch.tensor(_LUMA).reshape(1, 3, 1, 1) if is_grey else None
-        self.register_buffer("_luma", luma, persistent=False)
-        self.input_size = input_size
-        self._input, self._fixed = input_name, fixed
+        self.input_size = inputs.size
+        self._inputs, self._fixed = inputs, fixed
         graph = model.graph
         earlier = any(each.domain == "" and each.version < _VERSION_OF_TODAY for each in model.opset_import)
         self._operators = {**OPERATORS, **EARLIER_OPERATORS} if earlier else OPERATORS
@@ -125,10 +113,8 @@ class OnnxModule(torch.nn.Module):
         )
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Compute the outputs, by name, of an image, float32 [1, 3, height, width], RGB where the graph takes grey."""
-        if self._luma is not None:
-            image = torch.nn.functional.conv2d(image, self._luma)
-        values: dict[str, Any] = {"": None, self._input: image, **self._static}
+        """Compute the outputs, by name, of a frame, float32 [1, 3, height, width], RGB where the graph takes grey."""
+        values: dict[str, Any] = {"": None, **self._inputs(image), **self._static}
         values |= {name: getattr(self, buffer) for name, buffer in self._constants.items()}
         for step in self._steps:
             seen = {**values, **self._static} if step.takes_static else values
@@ -157,12 +143,13 @@ def onnx_module(path: Path, card: ModelCard) -> OnnxModule:
     except Exception as error:  # protobuf and the checker have no common base
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
     fix_inputs(model, path, card.fixed_inputs)
-    name, shape = image_input(model, path, card)
+    inputs = picture_inputs(model, path, card)
+    shapes = [f"{each.name}:{','.join(map(str, each.shape))}" for each in inputs]
     try:
-        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,{','.join(map(str, shape))}"])
+        model = onnxslim.slim(model, model_check=False, input_shapes=shapes)
     except Exception as error:  # whatever its shape inference stumbles over
         raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
     if any(node.op_type == "Shape" for node in model.graph.node):  # it is folded where the shapes are known
-        check_size(path, name, shape)
+        check_size(path, inputs)
     fixed = frozenset(each.name for each in card.fixed_inputs)
-    return OnnxModule(model, name, shape[1:], fixed, is_grey=card.is_grey).eval()
+    return OnnxModule(model, PictureInputs(inputs, card), fixed).eval()

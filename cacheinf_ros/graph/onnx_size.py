@@ -3,33 +3,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.picture_inputs import PictureInput
 
 Size = tuple[int, int]
 _COARSEST = 32  # pixels of the input for one of the smallest feature map, in most networks
 
 
-def check_size(path: Path, name: str, image_shape: tuple[int, int, int]) -> None:
+def check_size(path: Path, inputs: Sequence[PictureInput]) -> None:
     """Check that the shapes of all values fit each other.
 
     Args:
         path: path of the file; where it leaves its images' size open, the error names others.
-        name: name of its input.
-        image_shape: (channels, height, width) of the images.
+        inputs: its inputs, which take pictures of one size.
 
     Raises:
         ModelError: they do not, by ONNX's own rules.
     """
-    size = image_shape[1:]
+    size, is_open = inputs[0].size, False
     model = onnx.load(path, load_external_data=False)
-    (image,) = (value for value in model.graph.input if value.name == name)
-    is_open = not all(side.dim_value for side in image.type.tensor_type.shape.dim[2:])
-    for side, length in zip(image.type.tensor_type.shape.dim, (1, *image_shape), strict=True):
-        side.dim_value = length
+    values = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    for each in inputs:
+        sides = values[each.name]
+        is_open |= not all(side.dim_value for side in sides[2:])
+        for side, length in zip(sides, each.shape, strict=True):
+            side.dim_value = length
     for output in model.graph.output:  # whatever the exporter wrote was for another size
         output.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]

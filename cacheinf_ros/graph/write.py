@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cacheinf_ros.disk_cache import digest, replacing
-from cacheinf_ros.graph.card import TRUSTED
+from cacheinf_ros.graph.card import TRUSTED, is_grey
 from cacheinf_ros.graph.load import Model, export, quiet_torch
 from cacheinf_ros.yaml_text import whole_yaml
 
@@ -28,8 +28,10 @@ def write_model(model: Model, card: Path) -> None:
     with replacing(exported) as unfinished, unfinished.open("xb") as file, quiet_torch():
         torch.export.save(program, file)
     said = {"factory": f"{TRUSTED}{exported.name}", "weights": None, "sha256": digest(exported)}
-    if model.card.is_grey:
+    if is_grey(model.card):
         said["channel_order"] = "rgb"  # the network itself makes one channel of three now
-    content = model.card.model_copy(update=said).model_dump(mode="json", exclude={"fixed_inputs"})  # constants now
+    content = model.card.model_copy(update=said).model_dump(
+        mode="json", exclude={"fixed_inputs", "one_channel_range"}
+    )  # constants now
     with replacing(card) as unfinished:
         unfinished.write_text(whole_yaml(content), encoding="utf-8")

@@ -28,7 +28,7 @@ from typing import NoReturn
 from cacheinf_ros.errors import missing_package
 from cacheinf_ros.quiet_end import end_quietly_on_signals
 
-EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", "replay", "server")
+EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", "replay", "server", "side_by_side")
 
 
 def main(name: str) -> NoReturn:

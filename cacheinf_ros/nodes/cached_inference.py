@@ -130,9 +130,12 @@ class CachedInferenceNode(FrameNode):
         return self._producer.unreadable(arrival.stamp_ns, size, failure.reason)
 
     def _link(self, arrival: Arrival, image: NDArray[np.uint8]) -> MapUpdate:
-        get = self.parameters.get
         update = self._producer.link(
-            image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
+            image,
+            arrival.stamp_ns,
+            self.parameters.get(MatchingConfig),
+            mode=self._pipeline.mode_of_maps,
+            dense_ms=self._pipeline.dense_ms,
         )
         if self._maps.get_subscription_count():
             self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))

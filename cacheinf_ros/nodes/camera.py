@@ -38,7 +38,9 @@ class Camera:
     as one is not: a reliable subscription receives nothing from a best-effort publisher.
     """
 
-    def __init__(self, node: Node, config: ImageConfig, health: Health, store: Callable[[Arrival], None]) -> None:
+    def __init__(
+        self, node: Node, config: ImageConfig, health: Health, store: Callable[[Arrival], None], side: str = ""
+    ) -> None:
         """Subscribe to the images.
 
         Args:
@@ -46,7 +48,11 @@ class Camera:
             config: topic, transport and reliability.
             health: counts received and lost frames.
             store: takes each frame; called in the executor's thread.
+            side: which of a node's two cameras this is, where its parameters and notes say so: "right"; empty: they do
+                not.
         """
+        self._noted = f"{side}_" if side else ""
+        self._parameter = f"{side}.image_topic" if side else "image_topic"
         self._node = node
         self._health = health
         self._store = store
@@ -64,19 +70,19 @@ class Camera:
         self._told_silence = ""
         self._arrived_s: float | None = None
         self._subscription = self._subscribe()
-        health.counted("image_publishers", lambda: self._subscription.get_publisher_count())
+        health.counted(f"{self._noted}image_publishers", lambda: self._subscription.get_publisher_count())
         # an event may come before the ROS graph shows its cause, and not every middleware has events
         self._timer = node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
         """Unsubscribe; must be called by the executor's thread."""
-        self._health.counted("image_publishers", lambda: 0)
+        self._health.counted(f"{self._noted}image_publishers", lambda: 0)
         self._node.destroy_timer(self._timer)
         self._node.destroy_guard_condition(self._review_soon)
         self._node.destroy_subscription(self._subscription)
 
     def _subscribe(self) -> Subscription[Any]:
-        self._health.note("image_reliability", "reliable" if self._is_reliable else "best_effort")
+        self._health.note(f"{self._noted}image_reliability", "reliable" if self._is_reliable else "best_effort")
         events = SubscriptionEventCallbacks(
             message_lost=self._count_lost,
             matched=lambda _: self._review_soon.trigger(),
@@ -126,11 +132,11 @@ class Camera:
     def _note_silence(self, *, is_published: bool) -> None:
         """Report that nothing arrives: all frames are lost, or no camera publishes as far as the ROS graph knows."""
         reason = self._silence.reason(time.monotonic(), self._arrived_s, is_published=is_published)
-        self._health.silent(reason)
+        self._health.silent(reason, self._topic)
         if reason and is_published:
             _log.warning("%s: if the camera works, %s", reason, LOSS_REMEDY, extra=RARELY)
         elif reason and reason != self._told_silence:  # said once: a camera may be switched off for hours
-            self._node.get_logger().warning(f"{reason}: start the camera, or correct image_topic")
+            self._node.get_logger().warning(f"{reason}: start the camera, or correct {self._parameter}")
         self._told_silence = reason
 
     def _receive(self, serialized: bytes) -> None:

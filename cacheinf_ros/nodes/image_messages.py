@@ -74,22 +74,24 @@ class ImageReader:
     Only one thread may call :meth:`read`. The first images are judged, until one has enough levels.
     """
 
-    def __init__(self, config: ImageConfig, health: Health) -> None:
+    def __init__(self, config: ImageConfig, health: Health, side: str = "") -> None:
         """Prepare to decode.
 
         Args:
             config: which raw values are black and white.
             health: reports the values as ``image_values``, and as ``image_levels`` what is wrong with them.
+            side: which of a node's two cameras this is for, see :class:`~cacheinf_ros.nodes.camera.Camera`.
         """
+        self._note, self._complaint_note = (f"{side}_{name}" if side else name for name in (_NOTE, _COMPLAINT))
         self.image_values = config.image_values
         self._range = config.value_range
         self._health = health
         self._to_judge = _JUDGED
         self._complained = False
-        health.erase(_NOTE)
-        health.erase(_COMPLAINT)
+        health.erase(self._note)
+        health.erase(self._complaint_note)
         if self._range is not None:
-            health.note(_NOTE, str(self._range))
+            health.note(self._note, str(self._range))
 
     def read(self, message: Any) -> NDArray[np.uint8]:
         """Decode a message, see :func:`image_from`; raises :class:`MessageError` where it holds no image."""
@@ -105,10 +107,10 @@ class ImageReader:
         complaint = self._complaint(described, np.unique(image[::_SAMPLED, ::_SAMPLED, 0]))
         if not complaint:
             self._to_judge = 0
-            self._health.erase(_COMPLAINT)
+            self._health.erase(self._complaint_note)
         elif not self._complained:
             self._complained = True
-            self._health.note(_COMPLAINT, complaint)
+            self._health.note(self._complaint_note, complaint)
             _log.warning("%s", complaint)
 
     def _complaint(self, described: str, levels: NDArray[np.uint8]) -> str:

@@ -71,7 +71,7 @@ class InferenceNode(FrameNode):
     def _tell_engine_state(self, *, is_active: bool = True) -> None:
         """Tell the matcher which maps can be used, so that it looks for no motion that this mode cannot follow."""
         state = EngineState(
-            mode=self.parameters.get(EngineConfig).mode.value,
+            mode=self._pipeline.mode_of_maps.value,
             dense_ms=self._pipeline.dense_ms,
             wants_maps=is_active and self._pipeline.wants_maps,
         )

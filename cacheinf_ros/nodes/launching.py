@@ -31,6 +31,9 @@ from cacheinf_ros.launch_arguments import (
 )
 from launch import LaunchContext, LaunchDescription
 
+_BOTH: Mapping[str, Value] = {
+    "image_topic": "side_by_side/image", "image_transport": "raw", "image_values": [0.0, 0.0]
+}  # fmt: skip
 _SERVER_TOPICS = {"share_topic": "frame_shares", "shared_topic": "frame_shared"}  # the defaults of the server
 
 
@@ -93,12 +96,19 @@ def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | Non
 
 
 def robot_nodes(given: Given) -> list[Node]:
-    """Return the nodes for matching and inference, in one process or two; several cameras share one process."""
+    """Return the nodes for matching and inference, in one process or two; several cameras share one process.
+
+    Where a right camera is named, they take what one more node shows side by side.
+    """
     topics = given.texts("image_topics")
+    has_right = bool(given.text("right.image_topic"))
+    if topics and has_right:
+        raise ConfigError("image_topics and right.image_topic exclude each other: start a launch for each pair")
     if topics:
         return [_cameras_node(given, [_full_name(given, topic) for topic in topics])]
     executables = ["cached_inference"] if given.flag("single_process") else ["matcher", "inference"]
-    return [node(executable, given) for executable in executables]
+    beside = [node("side_by_side", given)] if has_right else []
+    return [*beside, *(node(executable, given, parameters=_BOTH if has_right else None) for executable in executables)]
 
 
 def _cameras_node(given: Given, topics: Sequence[str]) -> Node:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig
-from cacheinf_ros.mode import Mode
+from cacheinf_ros.mode import Mode, mode_of_maps
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.figures import FigureTopic
@@ -218,6 +218,11 @@ class Pipeline:
     def wants_maps(self) -> bool:
         """Whether cache maps are of any use for the next frame."""
         return self._runner.wants_maps
+
+    @property
+    def mode_of_maps(self) -> Mode:
+        """The mode of which maps are of use for the next frame."""
+        return mode_of_maps(self._node.parameters.get(EngineConfig).mode, self._runner.engine.model.card.pictures)
 
     @property
     def dense_ms(self) -> float:

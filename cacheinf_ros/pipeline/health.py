@@ -87,7 +87,7 @@ class Health:
         self._notes: dict[str, str] = {}
         self._counted: dict[str, Callable[[], int]] = {}
         self._uncountable: set[str] = set()
-        self._silence = ""
+        self._silences: dict[str, str] = {}  # by topic
         self._answered = 0  # results at the last report
         self._owed_since_s: float | None = None  # time of the report since which a result is due and none has gone out
 
@@ -109,10 +109,10 @@ class Health:
             self._arrived.append((self._lost_since, missing))
             self._lost_since = 0
 
-    def silent(self, reason: str) -> None:
-        """Note why no frames arrive; an empty ``reason`` says that they do."""
+    def silent(self, reason: str, topic: str = "") -> None:
+        """Note why no frames arrive on one of the node's topics; an empty ``reason`` says that they do."""
         with self._lock:
-            self._silence = reason
+            self._silences[topic] = reason
 
     @property
     def loses_frames(self) -> bool:
@@ -170,7 +170,8 @@ class Health:
             self._latency_ms.clear()
             self._reuse.clear()
             self._errors.clear()
-            self._unreported = self._silence = ""
+            self._unreported = ""
+            self._silences.clear()
             self._owed_since_s = None
 
     def note(self, name: str, text: str) -> None:
@@ -208,7 +209,8 @@ class Health:
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
             error, self._unreported = self._standing_error() or self._unreported, ""
             reuse, lost_share = list(self._reuse), self._lost_share()
-            silence, stalled_s = self._silence, self._stalled_s(work, now_s)
+            silence = next(filter(None, self._silences.values()), "")
+            stalled_s = self._stalled_s(work, now_s)
         middle = latency[len(latency) // 2] if latency else None
         values |= {name: self._count_of(name) for name in self._counted}
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"

@@ -77,6 +77,18 @@ class LifecycleConfig(Config):
     )
 
 
+def _listed(value: Iterable[float]) -> tuple[float, ...]:
+    return tuple(value) if isinstance(value, Iterable) else value  # rclpy passes an array
+
+
+def _with_usable_range(value: tuple[float, ...]) -> tuple[float, ...]:
+    try:
+        _value_range(value)
+    except ConfigError as error:
+        raise ValueError(f"{error}, such as [7000.0, 9000.0]") from None
+    return value
+
+
 class ImageConfig(Config):
     """The topic of the camera's images."""
 
@@ -99,24 +111,48 @@ class ImageConfig(Config):
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
     )
 
-    @field_validator("image_values", mode="before")
-    @classmethod
-    def _listed(cls, value: Iterable[float]) -> tuple[float, ...]:
-        return tuple(value) if isinstance(value, Iterable) else value  # rclpy passes an array
-
-    @field_validator("image_values")
-    @classmethod
-    def _usable(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        try:
-            _value_range(value)
-        except ConfigError as error:
-            raise ValueError(f"{error}, such as [7000.0, 9000.0]") from None
-        return value
+    _listed = field_validator("image_values", mode="before")(_listed)
+    _usable = field_validator("image_values")(_with_usable_range)
 
     @property
     def value_range(self) -> ValueRange | None:
         """The raw values that become black and white; None: the upper byte of 16 bits is kept."""
         return _value_range(self.image_values)
+
+
+class RightImageConfig(Config):
+    """The topic of the camera whose pictures are shown on the right."""
+
+    group = "right"
+
+    image_topic: str = parameter(
+        "camera/right/image", "the images that are shown on the right: of a stereo camera's right half, or of depth"
+    )
+    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of these images: raw or compressed")
+    image_values: tuple[float, ...] = unlisted(
+        (0.0, 0.0), "as image_values, of these images: the distances that become black and white", example="[0.3, 8.0]"
+    )
+
+    def beside(self, left: ImageConfig) -> ImageConfig:
+        """Return the configuration of a camera that is like the ``left`` one otherwise."""
+        return left.changed(
+            image_topic=self.image_topic, image_transport=self.image_transport, image_values=self.image_values
+        )
+
+    _listed = field_validator("image_values", mode="before")(_listed)
+    _usable = field_validator("image_values")(_with_usable_range)
+
+
+class PairConfig(Config):
+    """Which pictures are shown side by side."""
+
+    most_apart_ms: float = parameter(
+        20.0,
+        "how far apart the stamps of two pictures may be to be shown side by side, ms",
+        low=0.0,
+        high=1000.0,
+        live=True,
+    )
 
 
 def _value_range(values: tuple[float, ...]) -> ValueRange | None:
@@ -297,7 +333,8 @@ class ReplayConfig(Config):
 
     source: str = parameter(
         "scene:handheld",
-        "a video, a bag, a folder of images (bag or folder: ?values=7000..9000 for raw values), or scene:NAME",
+        "a video, a bag, a folder of images (bag or folder: ?values=7000..9000 for raw values), or scene:NAME; two of "
+        "them with ' + ' between are shown side by side",
     )
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)
     loop: bool = parameter(False, "start again at the end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ class BagSource:
         for index, (stamp_ns, message) in enumerate(self._messages()):
             start = stamp_ns if start is None else start
             yield Frame(index=index, stamp_ns=stamp_ns - start, image=self._decode(index, message))
+
+    @cached_property
+    def begins_ns(self) -> int:
+        """When the topic's first message was recorded; raises :class:`SourceError` where the bag is damaged."""
+        return next(self._messages())[0]
 
     def _messages(self) -> Iterator[tuple[int, Any]]:
         """Yield (time of recording in nanoseconds, message)."""

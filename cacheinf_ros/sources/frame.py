@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,22 @@ class Frame:
     index: int
     stamp_ns: int
     image: NDArray[np.uint8]
+
+
+@runtime_checkable
+class HasClock(Protocol):
+    """A recording that says when its first picture was taken, so that others of the same file can be compared with it.
+
+    Attributes:
+        path: the recording.
+    """
+
+    path: Path
+
+    @property
+    def begins_ns(self) -> int:
+        """When the first picture was taken, in nanoseconds; raises :class:`SourceError` where it cannot be read."""
+        ...
 
 
 class Source(Protocol):

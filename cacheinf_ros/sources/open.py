@@ -9,6 +9,7 @@ from cacheinf_ros.config import expanded
 from cacheinf_ros.errors import ConfigError, SourceError
 from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Source
+from cacheinf_ros.sources.pair import PairSource
 from cacheinf_ros.sources.scenes import EncodedScene, Scene, parse_scene
 from cacheinf_ros.sources.value_range import ValueRange, parse_range
 from cacheinf_ros.sources.video import VideoSource
@@ -16,7 +17,11 @@ from cacheinf_ros.sources.video import VideoSource
 _SCENE = "scene:"
 _BAG_SUFFIXES = (".mcap", ".db3", ".bag")
 _VALUES = "?values="
-_FORMS = "a video file, a folder of images, a bag (or bag:/topic), either with ?values=7000..9000, or scene:NAME"
+_BESIDE = " + "
+_FORMS = (
+    "a video file, a folder of images, a bag (or bag:/topic), either with ?values=7000..9000, or scene:NAME; two with "
+    f"'{_BESIDE}' between them are shown side by side"
+)
 
 
 def open_source(reference: str) -> Source:
@@ -26,11 +31,14 @@ def open_source(reference: str) -> Source:
         reference: "clip.mp4", "~/clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
             :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264. Behind a bag or
-            folder, "?values=7000..9000" says which of a camera's raw values are black and white.
+            folder, "?values=7000..9000" says which of a camera's raw values are black and white. "left.mp4 + right.mp4"
+            shows two of them side by side.
 
     Raises:
         SourceError: the source does not exist, cannot be read, or holds no picture.
     """
+    if pair := _split_pair(reference):
+        return PairSource(*map(open_source, pair))
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
         return scene if scene.config.crf is None else EncodedScene(scene)
@@ -60,6 +68,8 @@ def place_of(reference: str) -> str:
     Raises:
         SourceError: the range of values cannot be read.
     """
+    if pair := _split_pair(reference):
+        return _BESIDE.join(map(place_of, pair))
     if reference.startswith(_SCENE):
         return reference
     path, topic = _split_topic(_split_range(expanded(reference))[0])
@@ -67,12 +77,32 @@ def place_of(reference: str) -> str:
 
 
 def value_range_of(reference: str) -> ValueRange | None:
-    """Return which raw values a reference says are black and white; None: it does not say.
+    """Return which raw values a reference says are black and white; None: it does not say, or names two sources.
 
     Raises:
         SourceError: it says so in a form that cannot be read.
     """
-    return None if reference.startswith(_SCENE) else _split_range(expanded(reference))[1]
+    return None if _split_pair(reference) or reference.startswith(_SCENE) else _split_range(expanded(reference))[1]
+
+
+def label_of(reference: str) -> str:
+    """Return what a recording is called in reports: its file, and its topic where the reference names one."""
+    if pair := _split_pair(reference):
+        return _BESIDE.join(map(label_of, pair))
+    if reference.startswith(_SCENE):
+        return reference
+    path, topic = _split_topic(reference)
+    return f"{path.resolve().name}:{topic}" if topic else path.resolve().name
+
+
+def _split_pair(reference: str) -> tuple[str, str] | None:
+    """Split "left.mp4 + right.mp4"; None where no two sources are named: a path that exists is never split."""
+    left, plus, right = reference.partition(_BESIDE)
+    if not plus or Path(reference).exists():
+        return None
+    if _BESIDE in right:
+        raise SourceError(f"{reference}: only two sources can be shown side by side")
+    return left.strip(), right.strip()
 
 
 def _open_bag(path: Path, topic: str | None, value_range: ValueRange | None) -> Source:

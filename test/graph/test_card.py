@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard, absolute_reference, load_card, read_card
+from cacheinf_ros.graph import ModelCard, absolute_reference, is_grey, load_card, read_card
+from cacheinf_ros.graph.card import says_values
 
 
 def card(folder: Path, text: str) -> ModelCard:
@@ -20,7 +21,7 @@ def test_one_number_counts_for_all_channels(tmp_path: Path) -> None:
     assert card(tmp_path, "mean: [0.5]\nstd: [0.2]").mean == (0.5, 0.5, 0.5)
     (tmp_path / "grey.yaml").write_text("factory: net.onnx\nchannel_order: grey\nmean: [0.5]\nstd: [0.2, 0.2, 0.2]\n")
     grey = read_card(tmp_path / "grey.yaml")
-    assert grey.is_grey and grey.std == (0.2, 0.2, 0.2)
+    assert is_grey(grey) and grey.std == (0.2, 0.2, 0.2)
 
 
 @pytest.mark.parametrize("text", ["", "mean: [0]\n", "mean: [0, 1, 0]\nstd: [1]\n", "mean: [0]\nstd: [1, 2, 1]\n"])
@@ -94,8 +95,8 @@ def test_home_is_found_where_no_shell_has_replaced_it(tmp_path: Path, monkeypatc
 
 
 def test_says_values_where_all_of_them_are_said(tmp_path: Path) -> None:
-    assert not card(tmp_path, "scale: 1\nmean: [0, 0, 0]").says_values
-    assert card(tmp_path, "scale: 1\nmean: [0, 0, 0]\nstd: [1, 1, 1]").says_values
+    assert not says_values(card(tmp_path, "scale: 1\nmean: [0, 0, 0]"))
+    assert says_values(card(tmp_path, "scale: 1\nmean: [0, 0, 0]\nstd: [1, 1, 1]"))
 
 
 def test_a_name_that_no_file_can_have_is_no_file(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def of_results(node: str) -> Names:
 
 NOT_STARTED_HERE: dict[str, Names] = {
     "matcher": {COMPRESSED},
+    "side_by_side": {COMPRESSED, ("subscribe", "/camera/right/image/compressed")},
     "inference": of_results("inference"),
     "cached_inference": of_results("cached_inference"),
     "catalog_inference": {COMPRESSED, GATEWAY},
@@ -120,6 +121,7 @@ def _all_nodes(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     catalogs = {"catalogs": two_catalogs(tmp_path_factory, everywhere)}
     parameters: dict[str, dict[str, Any]] = {
         "matcher": {"use_sim_time": True},
+        "side_by_side": {"use_sim_time": True},
         "inference": {"model": TINY, **robot},
         "cached_inference": {"model": TINY, **robot},
         "catalog_inference": {**catalogs, **robot, "policy": "server_first", "specialise_together": True},

@@ -17,7 +17,7 @@ from cacheinf_ros.graph import DenseGraph, Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.decoder_configs import Attribute, Attributes, ClassVector
 from cacheinf_ros.graph.merge import Merged, merge_graphs
 
-_PREPARATION = ("input_size", "resize", "channel_order", "scale", "mean", "std")
+_PREPARATION = ("input_size", "pictures", "resize", "channel_order", "scale", "mean", "std")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

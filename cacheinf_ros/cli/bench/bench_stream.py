@@ -16,7 +16,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.bench.placed_options import PlacedOptions
-from cacheinf_ros.cli.options import described, source_label, with_options
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.cli.output_files import checked_file, checked_folder, writing
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import DensePrecision, EngineConfig
@@ -119,9 +119,11 @@ def stream(options: StreamOptions) -> None:
 
 
 def _settings(options: StreamOptions) -> dict[str, str]:
+    from cacheinf_ros.sources import label_of
+
     measured = options.measured
     return {
-        "source": source_label(measured.source),
+        "source": label_of(measured.source),
         "model": measured.model,
         "max_loss": f"{options.max_loss:g}",
         "dense_precision": options.dense_precision.value,

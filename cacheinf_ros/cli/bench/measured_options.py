@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, source_label
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 
@@ -41,4 +41,6 @@ class MeasuredOptions(RecordingOptions):
 
     def write(self, report: Mapping[str, Any], source: str | None = None) -> None:
         """Write a report with what it was measured on: the recording, or the ``source`` that replaced it."""
-        write_report(self.json_file, {"source": source or source_label(self.source), **report})
+        from cacheinf_ros.sources import label_of
+
+        write_report(self.json_file, {"source": source or label_of(self.source), **report})

@@ -14,7 +14,7 @@ from cacheinf_ros.engine.decisions.judged_as import JudgedAs, judged_as
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
 from cacheinf_ros.engine.decoders import Selection
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, picture_size
 from cacheinf_ros.graph.decoder_configs import ClassVector
 
 _ALL = Selection()
@@ -36,12 +36,11 @@ def task_of_model(
         selection: the boxes that the user gets.
         most_pixels: how many pixels of class maps, and values of other outputs, are looked at; None: all.
     """
-    assert card.input_size is not None
     judged = judged_as(card, outputs)
     if judged is JudgedAs.BOXES:
         return BoxDecisions(card, selection)
     if judged.are_classes:
         ((name, values),) = outputs.items()
         has_scores = values.size > 1 and (isinstance(card.decoder, ClassVector) or len(card.labels) == values.size)
-        return ClassMaps(name, card.input_size, resize=card.resize, most_pixels=most_pixels, has_scores=has_scores)
-    return RawValues(deviations, card.input_size, most_values=most_pixels)
+        return ClassMaps(name, picture_size(card), resize=card.resize, most_pixels=most_pixels, has_scores=has_scores)
+    return RawValues(deviations, picture_size(card), most_values=most_pixels)

@@ -28,7 +28,7 @@ from cacheinf_ros.engine.decoders.yolo import decode_yolo
 from cacheinf_ros.engine.following import move_class_map
 from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, picture_size, picture_within
 from cacheinf_ros.graph.decoder_configs import (
     Attributes,
     Centers,
@@ -59,7 +59,7 @@ def decode(
     Args:
         outputs: the outputs of the engine, by name.
         card: its ``decoder`` says how to read them; without one, the shape of a single output decides.
-        image_size: (height, width) of the frame, which boxes refer to.
+        image_size: (height, width) of the frame, which boxes refer to: of two pictures in it, to the left one.
         motion: from the image that the outputs are for to the frame, in pixels of the model's input; None: none.
         selection: which classes and boxes are wanted; attributes and class maps are given whole.
 
@@ -67,6 +67,7 @@ def decode(
         ModelError: the outputs are not what the card promises.
     """
     decoder = card.decoder or guessed_decoder(outputs, card.labels)
+    image_size = picture_within(image_size, card)
     is_certain = _is_certain(card)
     try:
         if isinstance(decoder, ClassVector):
@@ -81,7 +82,7 @@ def decode(
             )
             return Decoded(class_map=class_map, is_certain=is_certain)
         if decoder is not None and not isinstance(decoder, Raw):
-            found = _found(outputs, _with_threshold(decoder, selection), _size(card))
+            found = _found(outputs, _with_threshold(decoder, selection), picture_size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
             decoded = Decoded(boxes=boxes)
             return decoded if selection == _ALL else selection.applied(decoded, image_size)
@@ -161,13 +162,8 @@ def guessed_decoder(outputs: Outputs, labels: Sequence[str] = ()) -> Decoder | N
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= MOST_CLASSES and shape[2] * shape[3] > 1 else None
 
 
-def _size(card: ModelCard) -> tuple[int, int]:
-    assert card.input_size is not None
-    return card.input_size
-
-
 def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
-    return Placement.of(image_size, _size(card), card.resize)
+    return Placement.of(image_size, picture_size(card), card.resize)
 
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:

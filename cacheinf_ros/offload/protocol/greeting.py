@@ -111,7 +111,8 @@ class Identity:
     def stated(cls, name: str, graph: str, card: ModelCard) -> Identity:
         """Return the identity of a model that is not loaded: by name, :func:`graph_hash`, and card with input size."""
         prepared = (card.input_size, card.resize, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
-        network = hashlib.sha256(f"{graph}{prepared}".encode()).hexdigest()[:32]
+        pictures = f", {card.pictures} pictures" if card.pictures > 1 else ""
+        network = hashlib.sha256(f"{graph}{prepared}{pictures}".encode()).hexdigest()[:32]
         return cls(model=name, network=network)
 
 

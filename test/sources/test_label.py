@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cacheinf_ros.cli.options import source_label
+from cacheinf_ros.sources import label_of
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,14 @@ from cacheinf_ros.cli.options import source_label
         ("drives/monday.mcap:/thermal/image_raw?values=7000..9000", "monday.mcap:/thermal/image_raw?values=7000..9000"),
         ("drives/monday/", "monday"),
         ("scene:fixed?seed=1&noise=1", "scene:fixed?seed=1&noise=1"),
+        ("drives/left.mp4 + bag:/depth", "left.mp4 + bag:/depth"),
     ],
 )
 def test_label(reference: str, label: str) -> None:
-    assert source_label(reference) == label
+    assert label_of(reference) == label
 
 
 def test_the_folder_here_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pictures").mkdir()
     monkeypatch.chdir(tmp_path / "pictures")
-    assert source_label(".") == "pictures"
+    assert label_of(".") == "pictures"
