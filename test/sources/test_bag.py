@@ -41,13 +41,14 @@ def compressed_image(kind, pixels):
 
 
 def write_bag(path, storage, topics, period_ns=100_000_000):
-    """Write a bag with one message of each topic per period; ``topics`` maps names to messages."""
+    """Write a bag with one message of each topic per period; ``topics`` maps names to messages, or None: no message."""
     with Writer(path, version=9, storage_plugin=storage) as writer:
         for name, messages in topics.items():
-            kind = messages[0].__msgtype__
+            kind = next(filter(None, messages)).__msgtype__
             connection = writer.add_connection(name, kind, typestore=STORE)
             for index, message in enumerate(messages):
-                writer.write(connection, 10**15 + index * period_ns, STORE.serialize_cdr(message, kind))
+                if message is not None:
+                    writer.write(connection, 10**15 + index * period_ns, STORE.serialize_cdr(message, kind))
     return path
 
 
@@ -104,6 +105,18 @@ def test_choice_of_topic(tmp_path, storage):
         open_source(str(bag))
     with pytest.raises(SourceError, match="no image topic /chatter; choose from /left, /right"):
         open_source(f"{bag}:/chatter")
+
+
+@STORAGES
+def test_two_topics_are_shown_side_by_side_by_the_time_of_recording(tmp_path, storage):
+    """The right camera begins two periods later and misses one picture."""
+    left, right = ([raw_image("mono8", np.full_like(GREY, first + i)) for i in range(20)] for first in (0, 100))
+    kept = [*range(2, 9), *range(10, 20)]
+    topics = {"/left": left, "/right": [message if i in kept else None for i, message in enumerate(right)]}
+    bag = write_bag(tmp_path / "bag", storage, topics)
+    frames = list(open_source(f"{bag}:/left + {bag}:/right"))
+    assert [(frame.image[0, 0, 0], frame.image[0, -1, 0]) for frame in frames] == [(i, 100 + i) for i in kept]
+    assert [(frame.index, frame.stamp_ns) for frame in frames] == [(n, i * 100_000_000) for n, i in enumerate(kept)]
 
 
 @STORAGES
