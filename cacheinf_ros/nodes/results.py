@@ -15,7 +15,7 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Box, Decoded, ScoredClass, Selection
 from cacheinf_ros.engine.decoders import WHOLE
 from cacheinf_ros.engine.following import move_output
-from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph import ModelCard, picture_within
 from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.nodes.image_messages import LazyImage
 from cacheinf_ros.nodes.shape_messages import shape_fields, shapes_from
@@ -159,6 +159,7 @@ class ResultTopics:
 
     def __init__(self, node: Node, config: ResultConfig, card: ModelCard) -> None:
         self._result = publish_on(node, msg.InferenceResult, config.result_topic, profile(_DEPTH))
+        self._card = card
         self._region = WHOLE
         self._overlay = LazyImage(node, "~/overlay")
         self._class_map = LazyImage(node, "~/class_map")
@@ -188,11 +189,14 @@ class ResultTopics:
     ) -> None:
         """Publish the result's other forms to those who subscribe to them."""
         if self._overlay.is_wanted:
-            self._overlay.publish(result.header, draw_result(image, cache_map, _caption(result), decoded, self._region))
+            lines, pictures = _caption(result), self._card.pictures
+            drawn = draw_result(image, cache_map, lines, decoded, self._region, pictures)
+            self._overlay.publish(result.header, drawn)
         if decoded is not None and decoded.class_map is not None and self._class_map.is_wanted:
             self._class_map.publish(result.header, decoded.class_map)
         if decoded is not None and any(box.outlines for box in decoded.boxes) and self._instances.is_wanted:
-            self._instances.publish(result.header, draw_instances((image.shape[0], image.shape[1]), decoded.boxes))
+            size = picture_within((image.shape[0], image.shape[1]), self._card)
+            self._instances.publish(result.header, draw_instances(size, decoded.boxes))
         if decoded is not None and self._vision is not None:
             self._vision.publish(result.header, decoded)
 

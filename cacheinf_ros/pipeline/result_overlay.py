@@ -30,6 +30,7 @@ def draw_result(
     lines: list[str],
     decoded: Decoded | None,
     region: Region = WHOLE,
+    pictures: int = 1,
 ) -> NDArray[np.uint8]:
     """Return a copy of the frame with its map, the objects found and lines of text at the bottom.
 
@@ -39,6 +40,7 @@ def draw_result(
         lines: the text lines.
         decoded: boxes to draw, with the outlines of their masks and their key points.
         region: the region in which boxes are reported; it is outlined where it is not the whole picture.
+        pictures: how many pictures the frame shows side by side; the region is one of the left one.
     """
     size = (image.shape[0], image.shape[1])
     if cache_map is None or cache_map.image_size != size:
@@ -51,7 +53,7 @@ def draw_result(
         label = f"#{box.track} {box.name}" if box.track else box.name
         _write(picture, f"{label} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
     if region != WHOLE:
-        _draw_region(picture, region)
+        _draw_region(picture[:, : size[1] // pictures], region)
     for row, line in enumerate(reversed(lines)):
         _write(picture, line, (6, size[0] - 8 - _LINE_HEIGHT * row))
     return picture

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard, absolute_reference, is_grey, load_card, read_card
+from cacheinf_ros.graph import (
+    ModelCard,
+    absolute_reference,
+    is_grey,
+    load_card,
+    picture_size,
+    picture_within,
+    read_card,
+)
 from cacheinf_ros.graph.card import says_values
 
 
@@ -110,3 +118,29 @@ def test_references_that_are_kept_name_files_from_anywhere(tmp_path: Path, monke
     assert absolute_reference("trusted:net.pt2") == f"trusted:{tmp_path}/net.pt2"
     assert absolute_reference("net.pt2:build") == f"{tmp_path}/net.pt2:build"
     assert absolute_reference("torchvision:resnet18") == "torchvision:resnet18"
+
+
+def test_outputs_are_about_the_left_of_two_pictures(tmp_path: Path) -> None:
+    one, two = (card(tmp_path, f"pictures: {count}\ninput_size: 32x96") for count in (1, 2))
+    assert (picture_size(one), picture_size(two)) == ((32, 96), (32, 48))
+    assert (picture_within((480, 1280), one), picture_within((480, 1280), two)) == ((480, 1280), (480, 640))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pictures: 3", "pictures = 3"),
+        ("pictures: 2\none_channel_range: [1]", "one_channel_range"),
+        ("pictures: 2\nresize: letterbox", "with 2 pictures in a frame, resize is stretch: the margins of letterbox"),
+        ("pictures: 2\nscale: 0", "with a scale of 0, all pictures are alike"),
+    ],
+)
+def test_two_pictures_that_cannot_be_taken_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        card(tmp_path, text)
+
+
+def test_two_pictures_become_grey_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "grey.yaml").write_text("factory: net.onnx\npictures: 2\nchannel_order: grey\nmean: [0]\nstd: [1]\n")
+    with pytest.raises(ModelError, match="leave out 'channel_order: grey': each of the 2 pictures becomes grey"):
+        read_card(tmp_path / "grey.yaml")

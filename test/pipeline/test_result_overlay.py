@@ -51,3 +51,13 @@ def test_a_region_is_framed() -> None:
     )
     changed = (whole != part).any(axis=2)
     assert changed[50, 60] and not changed[50, 30]
+
+
+def test_of_two_pictures_the_region_is_one_of_the_left() -> None:
+    both = np.concatenate((IMAGE, IMAGE), axis=1)
+    plain, framed = (
+        draw_result(both, None, [], None, region, 2) for region in ((0.0, 0.0, 1.0, 1.0), (0.5, 0.0, 0.5, 1.0))
+    )
+    changed = (plain != framed).any(axis=2)
+    width = IMAGE.shape[1]
+    assert changed[50, width // 2] and not changed[:, width:].any()
