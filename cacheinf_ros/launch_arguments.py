@@ -60,6 +60,7 @@ class Argument:
         default: default as text; empty: the value in params_file, or else the node's own default.
         nodes_default: the node's own default, as text.
         is_parameter: whether it is a parameter of the nodes; otherwise it is about the launch itself.
+        otherwise: what happens where it is not given, in place of the usual.
     """
 
     name: str
@@ -68,11 +69,14 @@ class Argument:
     default: str = ""
     nodes_default: str = ""
     is_parameter: bool = True
+    otherwise: str = ""
 
     @property
     def help(self) -> str:
         """The description that ``--show-args`` prints."""
         described = f"{self.description}{self.kind.more}"
+        if self.otherwise:
+            return f"{described}; not given: {self.otherwise}"
         if self.default or not self.is_parameter:
             return described
         return f"{described}; not given: as in params_file" + (
@@ -119,7 +123,11 @@ USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
 CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values")
-RIGHT_CAMERA = _declared(_NODES, "RightImageConfig", "right.image_topic", "right.image_transport", "right.image_values")
+(_RIGHT_TOPIC,) = _declared(_NODES, "RightImageConfig", "right.image_topic")
+RIGHT_CAMERA = (
+    replace(_RIGHT_TOPIC, otherwise="side_by_side, which shows them beside those of image_topic, is not started"),
+    *_declared(_NODES, "RightImageConfig", "right.image_transport", "right.image_values"),
+)
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
 MODEL = _declared(_NODES, "ModelConfig", "model", "weights", "input_size")
 ENGINE = _declared(

@@ -17,11 +17,3 @@ class Mode(Enum):
     """Like exact, and where the picture moved, cached features move with it (DeepCache): no longer equal to dense."""
     BOUNDED = "bounded"
     """Like exact, and changes that matter too little are not propagated: the error stays below the one asked for."""
-
-
-def mode_of_maps(mode: Mode, pictures: int) -> Mode:
-    """Return the mode whose maps an engine in this mode can use: those of exact where a frame shows several pictures.
-
-    A turn of the whole frame is one of none of the ``pictures`` in it, so that no motion is followed there.
-    """
-    return Mode.EXACT if pictures > 1 else mode

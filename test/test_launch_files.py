@@ -116,7 +116,7 @@ def test_arguments_are_parameters_with_their_types_and_choices(nodes: str) -> No
             assert_agrees(argument, info.annotation)
             assert argument is START_SERVER or argument.description == info.description
             assert argument.value(argument.nodes_default) == argument.value(text_of(info.default))
-            assert argument.nodes_default in argument.help
+            assert (argument.otherwise or argument.nodes_default) in argument.help
 
 
 def text_of(default: Any) -> str:
@@ -319,6 +319,23 @@ def test_several_cameras_are_one_process_that_reaches_the_server() -> None:
     assert given_last[-1] == str(YAML), "server.share_topic of params_file is the one that counts"
     with pytest.raises(ConfigError, match="exclude each other"):
         launched(launch_file("cacheinf"), given[0], "single_process:=false")
+
+
+@needs_launch
+def test_a_right_camera_is_shown_beside_the_left_one() -> None:
+    given = ["image_topic:=/left/image", "right.image_topic:=/right/image", "right.image_values:=300,8000"]
+    processes, _ = launched(launch_file("cacheinf"), *given, "image_values:=7000,9000")
+    assert list(processes) == ["side_by_side", "cached_inference"]
+    shown, taken = (processes[name].parameters for name in processes)
+    assert (shown["image_topic"], shown["right.image_topic"]) == ("/left/image", "/right/image")
+    assert (shown["image_values"], shown["right.image_values"]) == ([7000.0, 9000.0], [300.0, 8000.0])
+    assert (taken["image_topic"], taken["image_transport"]) == ("side_by_side/image", "raw")
+    assert taken["image_values"] == [0.0, 0.0]
+    for alone in (given[2], "right.image_transport:=compressed"):
+        with pytest.raises(ConfigError, match=r"of no use without right\.image_topic"):
+            launched(launch_file("cacheinf"), alone)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        launched(launch_file("cacheinf"), given[1], "image_topics:=/a/image,/b/image")
 
 
 @needs_launch

@@ -15,7 +15,8 @@ from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.decisions import ClassMaps, has_places, task_of_model
 from cacheinf_ros.engine.following import move_output, shift_output
-from cacheinf_ros.graph import ModelCard, picture_size
+from cacheinf_ros.engine.frame_placement import picture_size
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5

@@ -25,7 +25,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
 from cacheinf_ros.engine.dense_backends import UNCOUNTED_ON_GPU, Dense, run_by_torch
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
+from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, usable
 from cacheinf_ros.mode import Mode
 
 _log = logging.getLogger(__name__)
@@ -72,6 +72,8 @@ def run_engine_benchmark(
     engine = Engine(model, config)
     if matching is not None:
         matching = usable(matching, config.mode, engine.cost.dense_ms)
+        if model.card.pictures > 1:  # no motion of the frame is one of them
+            matching = matching.changed(matcher=MatcherName.IDENTITY)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
     images = [shot.image for shot in taken]
     wanted = contenders_on(config.device) if contenders is None else contenders

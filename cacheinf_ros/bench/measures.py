@@ -71,7 +71,8 @@ class MeasuredFrame:
         on_composed: the dense answer to the composed input: the frame where it is active, elsewhere what the cache was
             computed from.
         on_frame: the dense answer to the frame.
-        changed: bool [height, width] of the model's input: the pixels of the composed input that changed.
+        changed: bool [height, width] of the model's input, or of a picture in it: the pixels of the composed input
+            that changed.
         refreshed: whether the engine computed everything.
         shift: (dx, dy), by how many pixels of the model's input everything cached was moved for this frame.
     """

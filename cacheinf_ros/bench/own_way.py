@@ -13,11 +13,11 @@ from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import measured, timed
 from cacheinf_ros.bench.trace import FrameTrace
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, mode_of_maps
 from cacheinf_ros.engine.decisions import Task
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.mode import Mode, mode_of_maps
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline import FramePairing, MapUpdate, Outcome
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
@@ -104,7 +104,7 @@ class OwnWay:
             image,
             self._stamp_ns,
             self._settings.matching,
-            mode=mode_of_maps(self._settings.config.mode, self._runner.engine.model.card.pictures),
+            mode=mode_of_maps(self._runner.engine, self._settings.config.mode),
             dense_ms=self._runner.dense_ms,
         )
 

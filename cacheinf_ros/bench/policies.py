@@ -46,7 +46,7 @@ class Skipping:
     """
 
     def __init__(self, input_size: tuple[int, int]) -> None:
-        """Begin without an answer; ``input_size``: (height, width) of the model's input."""
+        """Begin without an answer; ``input_size``: (height, width) of the model's input, or of a picture in it."""
         self.computed = 0
         self._input_size = input_size
         self._budget_ms = 0.0
@@ -56,7 +56,7 @@ class Skipping:
         """Answer to the next frame.
 
         Args:
-            image: uint8 [height, width, 3].
+            image: what the answers are about, uint8 [height, width, 3].
             dense: the answer of dense inference to it.
             cached_ms: the cached engine's time for it.
             dense_ms: the mean time of dense inference.

@@ -23,6 +23,7 @@ from cacheinf_ros.engine import Engine, EngineResult, Preprocessor, Selection
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.engine.following import shifted
+from cacheinf_ros.engine.frame_placement import left_picture, picture_size
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.sources import OBJECT_LABELS
 
@@ -107,7 +108,7 @@ class Race:
         self._knows_objects = engine.model.card.labels == OBJECT_LABELS
         self._composed: Image | None = None
         self._matching_ms = 0.0  # of the last frame
-        self._skipping = Skipping(engine.model.input_size)
+        self._skipping = Skipping(picture_size(engine.model.card))
         self.log = Log()
         self.losses: LossMeter | None = None
         self.measures = Measures(scale)
@@ -170,6 +171,11 @@ class Race:
     def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:
         return lambda shot: run(self._preprocessor.input(shot.image))
 
+    def _changed(self, before: Image | None, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
+        """Return where the composed input changed in any of its pictures: bool [height, width of one]."""
+        changed = np.split(_changed(before, composed, result), self._engine.model.card.pictures, axis=1)
+        return np.asarray(np.logical_or.reduce(changed))
+
     def _measured(self, shot: Shot, result: EngineResult, exact: Outputs | None) -> MeasuredFrame:
         """Collect the frame's answers; ``exact``: the outputs for the frame, where a contender has computed them."""
         composed, before = self._engine.composed, self._composed
@@ -183,7 +189,7 @@ class Race:
             ours=self._answer(shot, list(result.outputs.values()), result.motion),
             on_composed=on_composed,
             on_frame=on_frame,
-            changed=np.ones(composed.shape[:2], np.bool_) if before is None else _changed(before, composed, result),
+            changed=self._changed(before, composed, result),
             refreshed=result.refreshed,
             shift=result.shift,
         )
@@ -198,7 +204,8 @@ class Race:
         if not means:
             return
         cached_ms = self.log.latency_ms[CACHED][-1]
-        repeated = self._skipping.answer(image, dense, cached_ms=cached_ms, dense_ms=min(means.values()))
+        picture = left_picture(image, self._engine.model.card)
+        repeated = self._skipping.answer(picture, dense, cached_ms=cached_ms, dense_ms=min(means.values()))
         self.skipped.add(repeated.skipped, dense)
         if repeated.warped is not None:
             self.warped.add(repeated.warped, dense)
@@ -218,8 +225,10 @@ class Race:
             self.measures.refresh(frame.on_composed)
 
 
-def _changed(before: Image, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
+def _changed(before: Image | None, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
     """Return which pixels of the composed input changed, apart from being moved: bool [height, width]."""
+    if before is None:
+        return np.ones(composed.shape[:2], np.bool_)
     there = shifted(before.transpose(2, 0, 1), *result.shift).transpose(1, 2, 0) if any(result.shift) else before
     return np.asarray((composed != there).any(axis=2))
 

@@ -115,7 +115,7 @@ def compare_replay(
             "best_dense_fp32": exact.value,
         },
         labels=model.card.labels,
-        stills=[Still.of(frame.image) for frame in _frames(source, wanted)],
+        stills=[Still.of(frame.image, model.card.pictures) for frame in _frames(source, wanted)],
         losses=losses,
         took_ms={**took_ms, NODES: [answer.compute_ms for answer in answers]},
         held={NODES: [answer.held for answer in answers]},

@@ -32,6 +32,7 @@ from cacheinf_ros.bench.stream_plan import StreamPlan
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import Still
 from cacheinf_ros.bench.truth_score import TruthClasses
+from cacheinf_ros.engine.frame_placement import left_picture
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 
@@ -77,7 +78,7 @@ def run_stream_benchmark(
             ran.narrow()
         ran.run(shot, turn=index, counts=index >= plan.warm_up)
     ran.forget_kept()
-    figures = stream_figures(ran, plan, images[plan.warm_up :])
+    figures = stream_figures(ran, plan, [left_picture(image, model.card) for image in images[plan.warm_up :]])
     judge = Judge(
         task=ran.task, agreed=ran.losses.agreed, objects=[shot.objects for shot in counted], classes=classes,
         maps=maps,
@@ -95,6 +96,6 @@ def run_stream_benchmark(
         "nodes": None if nodes is None else nodes(judge, taken, figures.dense_ms),
     }
     return StreamRun(
-        report=report, labels=model.card.labels, stills=[Still.of(shot.image) for shot in counted],
-        losses=ran.losses, took_ms=figures.took_ms, held=ran.held, traces=ran.traces,
+        report=report, labels=model.card.labels, losses=ran.losses, took_ms=figures.took_ms, held=ran.held,
+        stills=[Still.of(shot.image, model.card.pictures) for shot in counted], traces=ran.traces,
     )  # fmt: skip

@@ -23,20 +23,22 @@ class Still:
     Attributes:
         jpeg: a JPEG file, of a width that suits pages.
         size: (height, width) of the frame itself; boxes are in its pixels.
+        pictures: how many pictures it shows side by side; answers are about the left one.
     """
 
     jpeg: bytes
     size: tuple[int, int]
+    pictures: int = 1
 
     @classmethod
-    def of(cls, image: NDArray[np.uint8]) -> Still:
+    def of(cls, image: NDArray[np.uint8], pictures: int = 1) -> Still:
         """Shrink a frame, uint8 [height, width, 3]."""
         height, width = image.shape[:2]
         size = (_WIDTH, max(1, round(height * _WIDTH / width)))
         small = np.asarray(
             cv2.resize(image, size, interpolation=cv2.INTER_AREA if width > _WIDTH else cv2.INTER_LINEAR), np.uint8
         )
-        return cls(jpeg=as_jpeg(small, _QUALITY), size=(height, width))
+        return cls(jpeg=as_jpeg(small, _QUALITY), size=(height, width), pictures=pictures)
 
     def picture(self) -> NDArray[np.uint8]:
         """Return the small picture, uint8 [height, width, 3], to draw on."""

@@ -173,10 +173,13 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
-    from cacheinf_ros.sources import label_of, value_range_of
+    from cacheinf_ros.sources import halves_of, label_of, value_range_of
 
     source, file = label_of(options.recording), options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
+    halves = halves_of(options.recording)
+    if len(halves) > 1:
+        launch += " image_topic:=/LEFT right.image_topic:=/RIGHT  # the topics of both cameras"
     if advice.chosen.choice.beside:
         launch = f"{advice.chosen.choice.beside} &\n{launch}"
     comments = [f"Advice of cacheinf for {run.report['model']} on {source}. Wanted: {advice.target}.", *advice.verdict]
@@ -185,7 +188,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         options.model,
         weights=options.weights,
         size=options.size,
-        value_range=value_range_of(options.recording),
+        value_ranges=[value_range_of(each) for each in halves],
         comments=comments,
     )
     settings = {

@@ -19,7 +19,8 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import TRUSTED, VALUE_FIELDS, Graph, Model, ModelCard, WeightsOrigin, is_grey, picture_size
+from cacheinf_ros.engine.frame_placement import picture_size
+from cacheinf_ros.graph import TRUSTED, VALUE_FIELDS, Graph, Model, ModelCard, WeightsOrigin, is_grey
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 

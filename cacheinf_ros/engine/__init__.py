@@ -14,7 +14,7 @@ from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
 from cacheinf_ros.engine.compile import chosen_caching
 from cacheinf_ros.engine.counts import Counts
 from cacheinf_ros.engine.decoders import Box, Decoded, KeyPoint, ScoredClass, Selection, decode
-from cacheinf_ros.engine.engine import Engine
+from cacheinf_ros.engine.engine import Engine, mode_of_maps
 from cacheinf_ros.engine.engine_config import Cache, DensePrecision, EngineConfig, Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.engine.layout import Layout, lay_out
@@ -34,7 +34,7 @@ __all__ = [
     "EngineConfig", "EngineResult", "FrameStart", "KeyPoint", "Layout", "Mode", "Outdated", "Partition",
     "PartitionSpace", "PartitionWorker", "Patch", "Pixels", "Precision", "Preprocessor", "Program", "RemotePeer",
     "Rows", "ScoredClass", "Selection", "Side", "calibrate", "calibration_file", "chosen_caching", "decode",
-    "droppable", "in_smallest_order", "kernel_library", "lay_out", "load_calibration", "map_bytes", "matching_for",
+    "droppable", "in_smallest_order", "kernel_library", "lay_out", "load_calibration", "map_bytes", "matching_for", "mode_of_maps",
     "records_of", "save_calibration",
 ]  # fmt: skip
 
@@ -42,3 +42,5 @@ __all__ = [
 __all__ += ["cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
 # Modules that judge, move or replace an engine's outputs; running an engine does not need them.
 __all__ += ["accuracy", "dense_backends", "following", "int8_content", "mean_iou", "onnx_content"]
+# Which part of a frame answers are about.
+__all__ += ["frame_placement"]

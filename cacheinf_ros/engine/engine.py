@@ -290,6 +290,14 @@ class Engine:
             self._switch.observe_cached(changed.count / changed.pixels, took_ms)
 
 
+def mode_of_maps(engine: Engine, mode: Mode) -> Mode:
+    """Return the mode whose maps an engine can use in this mode: exact, where frames show several pictures.
+
+    A motion of the whole frame is one of none of the pictures in it, so that none is followed there.
+    """
+    return Mode.EXACT if engine.model.card.pictures > 1 else mode
+
+
 def _computing(program: Program, shared: SharedProgram | None) -> Compute:
     """Return a function that runs the program, without a reference to the engine, which is freed with its owner."""
 

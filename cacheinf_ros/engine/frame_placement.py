@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where a frame lies in the model's input: all over it, or with a margin that keeps its proportions."""
+"""Where a frame lies in the model's input, all over it or with a margin, and which part of it answers are about."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.graph import Resize
+from cacheinf_ros.graph import ModelCard, Resize
 
 Size = tuple[int, int]
 
@@ -43,8 +43,12 @@ class Placement:
 
     @classmethod
     @lru_cache(maxsize=16)  # frames of a stream are of one size
-    def of(cls, image_size: Size, input_size: Size, resize: Resize) -> Placement:
-        """Place a frame as a model card asks; margins are rounded as ultralytics and YOLOX round them."""
+    def of(cls, image_size: Size, input_size: Size, resize: Resize, pictures: int = 1) -> Placement:
+        """Place a frame as a model card asks; margins are rounded as ultralytics and YOLOX round them.
+
+        Of several ``pictures`` side by side, both in the frame and in the input, the left one is placed.
+        """
+        image_size, input_size = ((height, width // pictures) for height, width in (image_size, input_size))
         if resize == "stretch":
             return cls(image_size=image_size, input_size=input_size, size=input_size)
         factor = min(side / of for side, of in zip(input_size, image_size, strict=True))
@@ -89,3 +93,19 @@ class Placement:
             first = min(round(part.start * cells / whole), cells - 1)
             spans.append(slice(first, max(round(part.stop * cells / whole), first + 1)))
         return spans[0], spans[1]
+
+
+def picture_size(card: ModelCard) -> tuple[int, int]:
+    """Return (height, width) of what the outputs are about: the model's input, or the left of two pictures in it."""
+    assert card.input_size is not None
+    return picture_within(card.input_size, card)
+
+
+def picture_within(size: tuple[int, int], card: ModelCard) -> tuple[int, int]:
+    """Return the (height, width) of the left picture in a frame of this (height, width), or of the only one."""
+    return size[0], size[1] // card.pictures
+
+
+def left_picture(frame: NDArray[np.uint8], card: ModelCard) -> NDArray[np.uint8]:
+    """Return a view of the left picture in a frame, uint8 [height, width, ...], or of the only one."""
+    return frame[:, : picture_within((frame.shape[0], frame.shape[1]), card)[1]]

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.frame_placement import Placement
+from cacheinf_ros.engine.frame_placement import Placement, left_picture, picture_size
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import ModelCard, picture_size
+from cacheinf_ros.graph import ModelCard
 
 UNJUDGED = 255
 """The number of pixels whose class nobody knows, as in the maps of VOC and Cityscapes."""
@@ -67,8 +67,10 @@ def mean_iou(counts: MapCounts) -> float:
 def drawn_within(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
     """Bring a frame's drawn map to what shows the frame in a network's output of this (height, width).
 
-    The pixels in the cells' middle count. The margins of a letterboxed frame are left out.
+    The pixels in the cells' middle count. The margins of a letterboxed frame are left out, and of a frame that shows
+    two pictures the right half.
     """
+    right = left_picture(right, card)
     place = Placement.of((right.shape[0], right.shape[1]), picture_size(card), card.resize)
     rows, columns = place.map_content(size)
     inside = columns.stop - columns.start, rows.stop - rows.start

@@ -9,8 +9,6 @@ from cacheinf_ros.graph.card import (
     Resize,
     absolute_reference,
     is_grey,
-    picture_size,
-    picture_within,
     read_card,
 )
 from cacheinf_ros.graph.dense_operators import COMBINED_BY
@@ -34,7 +32,7 @@ __all__ = [
     "DenseGraph", "Graph", "Model", "ModelCard", "Resize", "Scales", "Shared", "SharedValues", "WeightsOrigin",
     "Window", "absolute_reference", "decode_graph", "encode_graph", "exact_border", "graph_hash", "has_all_weights",
     "is_grey", "load_card", "load_kept_model", "load_model", "load_module", "model_names", "model_of",
-    "operator_weight_bytes", "picture_size", "picture_within", "possible_cards", "quiet_torch", "read_card",
+    "operator_weight_bytes", "possible_cards", "quiet_torch", "read_card",
     "recognised", "renamed", "structure_hash", "weight_bytes",
 ]  # fmt: skip
 

@@ -109,17 +109,6 @@ def says_values(card: ModelCard) -> bool:
     return card.model_fields_set >= _VALUES
 
 
-def picture_size(card: ModelCard) -> tuple[int, int]:
-    """Return (height, width) of what the outputs are about: the model's input, or the left of two pictures in it."""
-    assert card.input_size is not None
-    return picture_within(card.input_size, card)
-
-
-def picture_within(size: tuple[int, int], card: ModelCard) -> tuple[int, int]:
-    """Return the (height, width) of the left picture in a frame of this (height, width), or of the only one."""
-    return size[0], size[1] // card.pictures
-
-
 def is_file(path: Path) -> bool:
     """Tell whether there is such a file; there is none with a name that no file can have."""
     try:
@@ -160,6 +149,11 @@ def read_card(path: Path) -> ModelCard:
         _check_grey(card, path)
     if card.pictures > 1:
         _check_pictures(card, path)
+    elif "one_channel_range" in card.model_fields_set:
+        raise ModelError(
+            f"model card {path}: one_channel_range is for frames that show two pictures: say 'pictures: 2', or give "
+            "values by scale, mean and std"
+        )
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
     trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)
@@ -191,6 +185,12 @@ def _check_pictures(card: ModelCard, path: Path) -> None:
             f"model card {path}: with 2 pictures in a frame, resize is stretch: the margins of {card.resize} would lie "
             "around both of them, not around each"
         )
+    if card.input_size is not None and card.input_size[1] % card.pictures:
+        raise ModelError(
+            f"model card {path}: input_size is that of a whole frame with 2 pictures: choose an even width"
+        )
+    if card.one_channel_range[0] == card.one_channel_range[1]:
+        raise ModelError(f"model card {path}: give two different numbers as one_channel_range, of black and of white")
     if not card.scale:
         raise ModelError(f"model card {path}: with a scale of 0, all pictures are alike: the usual one is 1/255")
     if is_grey(card):

@@ -71,9 +71,15 @@ def _side_by_side(
     if len({side for side, _ in sizes} - {0}) > 1 or len({side for _, side in sizes} - {0}) > 1:
         raise ModelError(f"{path} takes images of several sizes: {named}. Export it for images of one size")
     height, width = (max(sides) for sides in zip(*sizes, strict=True))
-    height, width = agreed_size(str(path), (height, width * len(inputs)), card.input_size)
+    what = f"{path}, whose frames show two pictures side by side,"
+    height, width = agreed_size(what, (height, width * len(inputs)), card.input_size)
     if width % len(inputs):
         raise ModelError(f"{path}: a frame of {height}x{width} shows no 2 pictures of one size: choose an even width")
+    if 1 in channels and "one_channel_range" not in card.model_fields_set:
+        raise ModelError(
+            f"{path} takes {named}. Say in its model card what black and white are to an input of one channel, such as "
+            "'one_channel_range: [0, 1]'"
+        )
     for value in inputs:
         _check_values(value, model, path, card)
     half = height, width // len(inputs)

@@ -40,14 +40,14 @@ def check_size(path: Path, inputs: Sequence[PictureInput]) -> None:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         first = str(error).partition("\n")[0].rpartition("Inference error(s): ")[2]
-        remedy = _remedy(size) if is_open else ""
+        remedy = _remedy(size, len(inputs)) if is_open else ""
         raise ModelError(f"{path} cannot be computed for images of {_by(size)}: {first}{remedy}") from None
 
 
-def _remedy(size: Size) -> str:
+def _remedy(size: Size, pictures: int) -> str:
     below = tuple(max(side // _COARSEST, 1) * _COARSEST for side in size)
     above = tuple(-(-side // _COARSEST) * _COARSEST for side in size)
-    near = sorted({below, above} - {size})
+    near = [(height, width * pictures) for height, width in sorted({below, above} - {size})]
     return f". Most such networks take multiples of {_COARSEST}: try {' or '.join(map(_by, near))}" if near else ""
 
 

@@ -82,6 +82,7 @@ class ImageReader:
             health: reports the values as ``image_values``, and as ``image_levels`` what is wrong with them.
             side: which of a node's two cameras this is for, see :class:`~cacheinf_ros.nodes.camera.Camera`.
         """
+        self._prefix = f"{side}." if side else ""  # of its parameters
         self._note, self._complaint_note = (f"{side}_{name}" if side else name for name in (_NOTE, _COMPLAINT))
         self.image_values = config.image_values
         self._range = config.value_range
@@ -117,10 +118,10 @@ class ImageReader:
         """Say what to do about a picture with these grey levels, in order; empty: nothing."""
         if self._range is None:
             is_poor = levels.size < _FEW_LEVELS
-            remedy = "say which raw values are black and white, as in image_values: [7000.0, 9000.0]"
+            remedy = f"say which raw values are black and white, as in {self._prefix}image_values: [7000.0, 9000.0]"
         else:
             is_poor = levels.size - (levels[0] == 0) - (levels[-1] == 255) == 0
-            remedy = f"choose other image_values than {self._range}, by which all of it is black or white"
+            remedy = f"choose other {self._prefix}image_values than {self._range}, by which all of it is black or white"
         if not is_poor:
             return ""
         if "jpeg" in described:  # no range helps

@@ -102,6 +102,9 @@ def robot_nodes(given: Given) -> list[Node]:
     """
     topics = given.texts("image_topics")
     has_right = bool(given.text("right.image_topic"))
+    lone = [name for name in ("right.image_transport", "right.image_values") if given.text(name) and not has_right]
+    if lone:
+        raise ConfigError(f"{lone[0]} is of no use without right.image_topic, which starts the node side_by_side")
     if topics and has_right:
         raise ConfigError("image_topics and right.image_topic exclude each other: start a launch for each pair")
     if topics:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy import PowerModel, Spent
-from cacheinf_ros.engine import Decoded, EngineConfig
-from cacheinf_ros.mode import Mode, mode_of_maps
+from cacheinf_ros.engine import Decoded, EngineConfig, mode_of_maps
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.figures import FigureTopic
@@ -222,7 +222,7 @@ class Pipeline:
     @property
     def mode_of_maps(self) -> Mode:
         """The mode of which maps are of use for the next frame."""
-        return mode_of_maps(self._node.parameters.get(EngineConfig).mode, self._runner.engine.model.card.pictures)
+        return mode_of_maps(self._runner.engine, self._node.parameters.get(EngineConfig).mode)
 
     @property
     def dense_ms(self) -> float:
@@ -345,16 +345,19 @@ class Pipeline:
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode
-        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.engine.mode is not Mode.DENSE:
+        has_two = self._runner.engine.model.card.pictures > 1
+        follows = mode is Mode.DENSE or (mode is Mode.BOUNDED and not has_two)
+        if cache_map is None or follows or result.engine.mode is not Mode.DENSE:
             return
         if cache_map.is_empty or cache_map.motion.is_none:
             return
         self._node.health.count("unfollowed")
         if not self._told_unfollowed:
             self._told_unfollowed = True
+            remedy = "of two pictures in a frame none is followed" if has_two else "mode bounded follows it"
             self._node.get_logger().warning(
                 f"the camera moves in a way that mode {mode.value} cannot follow: nothing is reused of such frames "
-                "(said once, counted in /diagnostics); mode bounded follows it"
+                f"(said once, counted in /diagnostics); {remedy}"
             )
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:

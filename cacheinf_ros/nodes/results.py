@@ -15,7 +15,8 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Box, Decoded, ScoredClass, Selection
 from cacheinf_ros.engine.decoders import WHOLE
 from cacheinf_ros.engine.following import move_output
-from cacheinf_ros.graph import ModelCard, picture_within
+from cacheinf_ros.engine.frame_placement import picture_within
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.nodes.image_messages import LazyImage
 from cacheinf_ros.nodes.shape_messages import shape_fields, shapes_from

@@ -35,6 +35,7 @@ class SideBySideNode(FrameNode):
         right = self.parameters.get(RightImageConfig).beside(left)
         self._queue: LatestQueue[Pair] = LatestQueue(left.queue_size)
         self._pairs: PicturePairs[Arrival] = PicturePairs(self._most_apart_ns, is_live=True)
+        self._hears_right = False  # since that was last told
         self._told_unpaired = 0  # how many were unpaired at the last pair, or when that was last told
         self._left_reader = ImageReader(left, self.health)
         self._right_reader = ImageReader(right, self.health, "right")
@@ -59,14 +60,15 @@ class SideBySideNode(FrameNode):
 
     def _store_right(self, arrival: Arrival) -> None:
         self._pairs.most_apart_ns = self._most_apart_ns
+        self._hears_right = True
         self._store(self._pairs.add_right(arrival.stamp_ns, arrival))
 
     def _store(self, pairs: list[Pair]) -> None:
         if pairs:
             self.store(lambda: self._queue_all(pairs))
             self._told_unpaired = self._pairs.unpaired
-        elif self._pairs.unpaired - self._told_unpaired >= _TOLD_AFTER:
-            self._told_unpaired = self._pairs.unpaired
+        elif self._hears_right and self._pairs.unpaired - self._told_unpaired >= _TOLD_AFTER:
+            self._told_unpaired, self._hears_right = self._pairs.unpaired, False
             most_apart_ms = self._most_apart_ns / _NS_PER_MS
             self.health.complained(
                 f"{_TOLD_AFTER} left pictures in a row have no right one within {most_apart_ms:g} ms of their stamps: "
@@ -83,7 +85,7 @@ class SideBySideNode(FrameNode):
         with guarded(f"frame {left.stamp_ns}") as failure:
             image = side_by_side(self._left_reader.read(left.message), self._right_reader.read(right.message))
             self._images.publish(serialized_image(left.header, image))
-        self.health.result(max(left.age_ms, right.age_ms), 0.0, failure.reason)
+        self.health.result(left.age_ms, 0.0, failure.reason)
 
 
 def main() -> int:

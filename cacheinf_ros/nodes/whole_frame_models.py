@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.serving import SplitModels
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, mode_of_maps
 from cacheinf_ros.errors import CacheinfError, CatalogError, MessageError, shortened
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.mode import mode_of_maps
 from cacheinf_ros.nodes.packet_messages import result_content, stamp_and_picture
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.results import result_message
@@ -66,7 +65,7 @@ class _LoadedModel:
         config, runner = self._parameters.get(EngineConfig), self._cached.runner
         runner.audit_if_due(idle=False)  # of the last frame, whose outputs it may overwrite: they have been sent
         matching = self._parameters.get(MatchingConfig)
-        mode = mode_of_maps(config.mode, runner.engine.model.card.pictures)
+        mode = mode_of_maps(runner.engine, config.mode)
         link = self._maps.link(image, stamp_ns, matching, mode=mode, dense_ms=runner.dense_ms)
         self._cached.add(link)
         result = self._cached.run(image, stamp_ns, config)

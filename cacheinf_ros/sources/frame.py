@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -29,13 +28,7 @@ class Frame:
 
 @runtime_checkable
 class HasClock(Protocol):
-    """A recording that says when its first picture was taken, so that others of the same file can be compared with it.
-
-    Attributes:
-        path: the recording.
-    """
-
-    path: Path
+    """A recording that says when its first picture was taken, so that another can be compared with it."""
 
     @property
     def begins_ns(self) -> int:

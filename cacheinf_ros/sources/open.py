@@ -85,6 +85,11 @@ def value_range_of(reference: str) -> ValueRange | None:
     return None if _split_pair(reference) or reference.startswith(_SCENE) else _split_range(expanded(reference))[1]
 
 
+def halves_of(reference: str) -> tuple[str, ...]:
+    """Return the two sources that a reference has shown side by side, or itself; raises as :func:`open_source` does."""
+    return _split_pair(reference) or (reference,)
+
+
 def label_of(reference: str) -> str:
     """Return what a recording is called in reports: its file, and its topic where the reference names one."""
     if pair := _split_pair(reference):
@@ -98,11 +103,19 @@ def label_of(reference: str) -> str:
 def _split_pair(reference: str) -> tuple[str, str] | None:
     """Split "left.mp4 + right.mp4"; None where no two sources are named: a path that exists is never split."""
     left, plus, right = reference.partition(_BESIDE)
-    if not plus or Path(reference).exists():
+    if not plus or _is_place(reference):
         return None
-    if _BESIDE in right:
-        raise SourceError(f"{reference}: only two sources can be shown side by side")
+    if _BESIDE in right or not left.strip() or not right.strip():
+        raise SourceError(f"{reference}: give two sources with a plus between them, as in 'left.mp4 + right.mp4'")
     return left.strip(), right.strip()
+
+
+def _is_place(reference: str) -> bool:
+    """Tell whether there is a file or folder of this name, apart from the topic and the raw values behind it."""
+    try:
+        return _split_topic(_split_range(expanded(reference))[0])[0].exists()
+    except OSError:  # of a name that is too long, or in a folder that nobody may look into
+        return False
 
 
 def _open_bag(path: Path, topic: str | None, value_range: ValueRange | None) -> Source:

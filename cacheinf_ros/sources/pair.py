@@ -16,8 +16,8 @@ _Side = Literal["left", "right"]
 class PairSource:
     """Two sources whose pictures are paired by their stamps: those of a stereo camera, or of colour and depth.
 
-    Each frame has the left picture's stamp. Left pictures without a right one within half a period are left out. Two
-    topics of one bag are compared by the times of recording, other sources by the time since their first picture.
+    Each frame has the left picture's stamp. Left pictures without a right one within half a period are left out. Topics
+    of bags are compared by the times of recording, other sources by the time since their first picture.
 
     Args:
         left: gives the left halves of frames, and their size.
@@ -28,6 +28,8 @@ class PairSource:
         self.name = f"{left.name} + {right.name}"
         self.fps: float = left.fps
         self.length: int | None = left.length
+        if left.length is not None and right.length is not None:
+            self.length = min(left.length, round(right.length * left.fps / right.fps))
         self._left, self._right = left, right
 
     def __iter__(self) -> Iterator[Frame]:
@@ -53,7 +55,7 @@ def _stamped(side: _Side, source: Source, later_ns: int) -> Iterator[tuple[int, 
 
 def _begins_later_ns(left: Source, right: Source) -> int:
     """Return how much later than the left source's first picture that of the right one was taken."""
-    if isinstance(left, HasClock) and isinstance(right, HasClock) and left.path == right.path:
+    if isinstance(left, HasClock) and isinstance(right, HasClock):
         return right.begins_ns - left.begins_ns
     return 0
 

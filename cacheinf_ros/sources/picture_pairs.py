@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 _AT_LEAST = 0.75  # of the shortest time between two pictures of the right camera, which is never quite the same
-_WAITING = 16  # pictures of either camera; beyond that the oldest goes, or a camera that has stopped would fill memory
+_WAITING = 16  # pictures of a camera; beyond that the oldest goes, or another one that has stopped would fill memory
 
 
 class _Taken(NamedTuple, Generic[T]):
@@ -66,7 +66,7 @@ class PicturePairs(Generic[T]):
             self.clear()
         side.append(taken)
         found = list(self._paired(ends=False))
-        if len(self._left) > _WAITING:
+        if self._is_live and len(self._left) > _WAITING:
             self._left.popleft()
             self.unpaired += 1
         if len(self._right) > _WAITING:

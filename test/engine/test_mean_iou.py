@@ -42,3 +42,10 @@ def test_maps_are_shrunk_as_pictures_are() -> None:
     assert np.array_equal(drawn_within(corners, card, (2, 2)), [[1, 2], [3, 4]])
     letterboxed = card.changed(resize="letterbox")
     assert np.array_equal(drawn_within(right, letterboxed, (4, 4)), [[1, 1, 2, 2]] * 2)
+
+
+def test_of_two_pictures_the_left_one_was_drawn() -> None:
+    card = ModelCard(name="test", factory="test", input_size=(40, 80), pictures=2)
+    left = np.repeat(np.array([[1, 2]], np.uint8), 20, axis=1).repeat(40, axis=0)
+    whole = np.concatenate((left, np.full_like(left, 7)), axis=1)
+    assert np.array_equal(drawn_within(whole, card, (2, 4)), [[1, 1, 2, 2]] * 2)

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cacheinf_ros.engine.frame_placement import picture_size, picture_within
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import (
     ModelCard,
     absolute_reference,
     is_grey,
     load_card,
-    picture_size,
-    picture_within,
     read_card,
 )
 from cacheinf_ros.graph.card import says_values
@@ -133,6 +132,9 @@ def test_outputs_are_about_the_left_of_two_pictures(tmp_path: Path) -> None:
         ("pictures: 2\none_channel_range: [1]", "one_channel_range"),
         ("pictures: 2\nresize: letterbox", "with 2 pictures in a frame, resize is stretch: the margins of letterbox"),
         ("pictures: 2\nscale: 0", "with a scale of 0, all pictures are alike"),
+        ("pictures: 2\none_channel_range: [1, 1]", "give two different numbers as one_channel_range"),
+        ("pictures: 2\ninput_size: 32x97", "choose an even width"),
+        ("one_channel_range: [0, 8]", "one_channel_range is for frames that show two pictures: say 'pictures: 2'"),
     ],
 )
 def test_two_pictures_that_cannot_be_taken_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -10,18 +10,18 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from oracle import assert_sequence_equals_dense
 from two_pictures import SIZE, network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode, mode_of_maps
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import EngineError, ModelError
 from cacheinf_ros.graph import Model, load_kept_model, load_model
 from cacheinf_ros.graph.write import write_model
-from cacheinf_ros.mode import Mode, mode_of_maps
+from cacheinf_ros.mode import Mode
 
 FRAME = (SIZE[0], 2 * SIZE[1])
 DEPTH = "pictures: 2\nmean: [0.4, 0.5, 0.6]\nstd: [0.2, 0.3, 0.4]\none_channel_range: [0.5, 8]\n"
@@ -57,6 +57,20 @@ def test_each_input_takes_its_half(tmp_path: Path) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_what_else_the_file_takes_is_fixed(tmp_path: Path) -> None:
+    network(tmp_path)
+    model = onnx.load(tmp_path / "net.onnx")
+    model.graph.input.insert(0, helper.make_tensor_value_info("gain", TensorProto.FLOAT, [1]))
+    model.graph.node.append(helper.make_node("Mul", ["y", "gain"], ["z"]))
+    model.graph.output[0].name = "z"
+    onnx.save(model, tmp_path / "net.onnx")
+    twice = load_model(card(tmp_path, f"{DEPTH}fixed_inputs: {{gain: [2]}}\n"))
+    with torch.inference_mode():
+        found = twice.module(torch.from_numpy(Preprocessor(twice.card).input(frame())))["z"].numpy()
+    network(tmp_path)
+    np.testing.assert_allclose(found, 2 * answer(load_model(card(tmp_path)), frame()), rtol=1e-4, atol=1e-3)
+
+
 def test_halves_in_colour_are_prepared_alike(tmp_path: Path) -> None:
     network(tmp_path, (3, 3))
     image = frame()
@@ -88,21 +102,21 @@ def test_boxes_are_in_pixels_of_the_left_picture(tmp_path: Path) -> None:
     assert (box.x, box.y, box.width, box.height) == pytest.approx((48, 32, 16, 16))
 
 
-def test_a_motion_of_the_frame_is_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [Mode.DEEPCACHE, Mode.BOUNDED])
+def test_a_motion_of_the_frame_is_not_followed(tmp_path: Path, mode: Mode) -> None:
     """Neither picture in it turns as the frame does."""
     network(tmp_path)
     model = load_model(card(tmp_path))
-    engine = Engine(model, EngineConfig(mode=Mode.DEEPCACHE))
+    engine = Engine(model, EngineConfig(mode=mode))
     engine.run(frame(1), None)
     moved = CacheMap.nothing(FRAME, 8, "")
     moved = CacheMap(
         image_size=FRAME, block_size=8, reusable=np.ones_like(moved.reusable), motion=Motion.translation(8, 0)
     )
     found = engine.run(frame(2), moved)
-    assert found.mode is Mode.DENSE
+    assert found.mode is Mode.DENSE and found.motion.is_none
     np.testing.assert_allclose(found.outputs["y"], answer(model, frame(2)), rtol=1e-4, atol=1e-3)
-    assert {mode_of_maps(mode, model.card.pictures) for mode in Mode} == {Mode.EXACT}
-    assert {mode_of_maps(mode, 1) for mode in Mode} == set(Mode)
+    assert {mode_of_maps(engine, mode) for mode in Mode} == {Mode.EXACT}
 
 
 def test_a_frame_of_odd_width_is_refused(tmp_path: Path) -> None:
@@ -144,7 +158,10 @@ def test_another_range_is_another_graph(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("", "rgb .*, depth .*have each frame show the two side by side.*'pictures: 2'"),
         (f"{DEPTH}input_size: 32x100\n", r"takes images of \(32, 96\), not \(32, 100\)"),
-        (f"{DEPTH}fixed_inputs: {{depth: 1}}\n", r"its input 'depth' takes the shape"),
+        (
+            "pictures: 2\n",
+            r"rgb .*, depth .*\. Say in its model card what black and white are to an input of one channel",
+        ),
     ],
 )
 def test_a_card_that_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -35,16 +35,17 @@ Names = set[tuple[str, str]]
 """The actions (publish, subscribe, reply or request) and their topics or services; in a policy with wildcards."""
 
 COMPRESSED = ("subscribe", "/camera/image/compressed")  # with image_transport: compressed, in place of the raw images
+BOTH = ("subscribe", "/side_by_side/image")  # with image_topic: side_by_side/image, in place of the camera's
 GATEWAY = ("publish", "/frame_shares/*")  # where a fleet computes, which takes Ray
 VISION = () if HAS_VISION_MSGS else ("classification", "detections", "label_info", "vision_info")
 
 
 def of_results(node: str) -> Names:
-    return {COMPRESSED, GATEWAY, *(("publish", f"/{node}/{topic}") for topic in VISION)}
+    return {COMPRESSED, BOTH, GATEWAY, *(("publish", f"/{node}/{topic}") for topic in VISION)}
 
 
 NOT_STARTED_HERE: dict[str, Names] = {
-    "matcher": {COMPRESSED},
+    "matcher": {COMPRESSED, BOTH},
     "side_by_side": {COMPRESSED, ("subscribe", "/camera/right/image/compressed")},
     "inference": of_results("inference"),
     "cached_inference": of_results("cached_inference"),

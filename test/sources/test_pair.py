@@ -53,7 +53,9 @@ def test_places_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("scene:fixed + scene:fixed + scene:pan", "only two sources"),
+        ("scene:fixed + scene:fixed + scene:pan", "give two sources with a plus between them"),
+        ("left.mp4 + ", "give two sources"),
+        (f"{'a' * 300} + b.mp4", "File name too long"),
         ("scene:fixed + nowhere.mp4", "nowhere.mp4: no such file or folder.*two with ' \\+ ' between them"),
     ],
 )

@@ -78,11 +78,17 @@ def test_a_recording_that_begins_again_begins_anew() -> None:
 
 
 def test_a_camera_that_has_stopped_fills_no_memory() -> None:
-    pairs: PicturePairs[int] = PicturePairs(5)
+    pairs: PicturePairs[int] = PicturePairs(5, is_live=True)
     for stamp in range(1000):
         assert pairs.add_left(stamp, stamp) == []
     assert pairs.unpaired >= 980
     assert len(pairs.add_right(1000, 1000)) == 5  # those near enough that still wait
+
+
+def test_of_a_recording_none_is_left_out() -> None:
+    """However much slower the right camera is."""
+    left = list(range(0, 3000, 10))
+    assert len(paired(left, [0, 1000, 2000, 3000], 500)) == len(left)
 
 
 def test_pictures_lie_side_by_side_and_the_right_one_gets_the_size_of_the_left() -> None:

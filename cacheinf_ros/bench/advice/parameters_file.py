@@ -23,7 +23,7 @@ def parameters_yaml(
     *,
     weights: Path | None = None,
     size: str | None = None,
-    value_range: ValueRange | None = None,
+    value_ranges: Sequence[ValueRange | None] = (),
     comments: Sequence[str] = (),
 ) -> str:
     """Write the parameters for all nodes, those of the model included.
@@ -32,7 +32,8 @@ def parameters_yaml(
         choice: a way that the nodes have.
         model: a reference; the path of a file is made absolute, as nodes start in any folder.
         size: the size of the model's input, HEIGHTxWIDTH.
-        value_range: the camera's raw values that are black and white; None: it has 8 bits.
+        value_ranges: the camera's raw values that are black and white, None: it has 8 bits; and those of the camera
+            whose pictures are shown on the right, where there is one.
         comments: sentences to put at the top.
     """
     assert choice.parameters is not None
@@ -41,8 +42,9 @@ def parameters_yaml(
         parameters["weights"] = str(weights.resolve())
     if size:
         parameters["input_size"] = size
-    if value_range is not None:
-        parameters["image_values"] = [value_range.black, value_range.white]
+    for name, value_range in zip(("image_values", "right.image_values"), value_ranges, strict=False):
+        if value_range is not None:
+            parameters[name] = [value_range.black, value_range.white]
     text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
     beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
     lines = [

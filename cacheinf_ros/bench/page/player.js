@@ -83,7 +83,7 @@
     if (Array.isArray(answer)) drawBoxes(answer, scale);
     else if (typeof answer === "string" && answer.startsWith("data:")) {
       const layer = image(answer);
-      if (layer.complete) pen.drawImage(layer, 0, 0, screen.width, screen.height);
+      if (layer.complete) pen.drawImage(layer, 0, 0, screen.width / run.pictures, screen.height);
     } else if (typeof answer === "string") write(answer, 8, 20, "#fff");
   }
 

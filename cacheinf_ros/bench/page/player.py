@@ -57,6 +57,7 @@ def player_of(run: StreamRun, name: str, worst: Sequence[int] = ()) -> Player:
             "count": len(run.stills),
             "size": [width, height],
             "labels": list(run.labels),
+            "pictures": run.stills[0].pictures,
             "shown": shown,
             "stills": [_uri("jpeg", run.stills[index].jpeg) for index in shown],
             "ways": [way for way in answers if any(answer is not None for answer in way["frames"])],

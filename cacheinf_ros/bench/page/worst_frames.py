@@ -53,13 +53,13 @@ def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
         if all(abs(index - other) >= _APART for other in chosen):
             chosen.append(index)
     decisions = run.losses.decisions
+
+    def drawn(way: str, index: int) -> bytes:
+        picture = draw_decision(run.stills[index], decisions[way][index], run.labels)
+        return as_jpeg(picture, _QUALITY)
+
     return [
-        WorstFrame(
-            index=index,
-            loss=losses[index],
-            dense=as_jpeg(draw_decision(run.stills[index], decisions[DENSE][index], run.labels), _QUALITY),
-            ours=as_jpeg(draw_decision(run.stills[index], decisions[name][index], run.labels), _QUALITY),
-        )
+        WorstFrame(index=index, loss=losses[index], dense=drawn(DENSE, index), ours=drawn(name, index))
         for index in chosen
     ]
 
@@ -67,18 +67,19 @@ def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
 def draw_decision(still: Still, decision: Any, labels: Sequence[str]) -> Image:
     """Draw what was decided about a frame into it; returns uint8 [height, width, 3].
 
-    Values that nobody can read are not drawn.
+    Values that nobody can read are not drawn. Of several pictures side by side, decisions are about the left one.
     """
     drawn = still.picture()
-    size, scale = (drawn.shape[1], drawn.shape[0]), drawn.shape[1] / still.size[1]
+    scale = drawn.shape[1] / still.size[1]
     if isinstance(decision, SoftBoxes):
         _draw_boxes(drawn, decision, scale, labels)
     elif isinstance(decision, np.ndarray) and not has_places(decision):
         _write(drawn, class_names(decision, labels), (6, 18), (255, 255, 255))
     elif isinstance(decision, np.ndarray):
-        classes = cv2.resize(decision.astype(np.int16), size, interpolation=cv2.INTER_NEAREST)
+        shown = drawn[:, : drawn.shape[1] // still.pictures]
+        classes = cv2.resize(decision.astype(np.int16), shown.shape[1::-1], interpolation=cv2.INTER_NEAREST)
         colours = np.array([colour_of(index) for index in range(int(classes.max()) + 1)], np.float32)
-        drawn = np.asarray((1 - _TINT) * drawn + _TINT * colours[classes], np.uint8)
+        shown[:] = np.asarray((1 - _TINT) * shown + _TINT * colours[classes], np.uint8)
     return drawn
 
 

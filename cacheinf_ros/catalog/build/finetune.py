@@ -46,7 +46,7 @@ class Tutor:
         """Prepare the frames, uint8 [height, width, 3] each; without any, :meth:`teach` does nothing."""
         preprocessor = Preprocessor(model.card)
         self._inputs = [torch.from_numpy(preprocessor.input(frame)) for frame in frames]
-        self._original = model.module
+        self._original, self._pictures = model.module, model.card.pictures
         self._loss = _loss_for(model, self._inputs)
         self._config = config
 
@@ -75,22 +75,26 @@ class Tutor:
 
     def _batches(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, list[Tensor]]]:
         for _ in range(self._config.steps):
-            images = torch.cat([part_of(self._chosen(rng), rng) for _ in range(self._config.batch)])
+            images = torch.cat([part_of(self._chosen(rng), rng, self._pictures) for _ in range(self._config.batch)])
             yield images, outputs_of(self._original, images)
 
     def _chosen(self, rng: np.random.Generator) -> Tensor:
         return self._inputs[rng.integers(len(self._inputs))]
 
 
-def part_of(image: Tensor, rng: np.random.Generator) -> Tensor:
-    """Cut a random part of float32 [1, 3, height, width], enlarged to the same size, half of the time mirrored."""
+def part_of(image: Tensor, rng: np.random.Generator, pictures: int = 1) -> Tensor:
+    """Cut a random part of float32 [1, 3, height, width], enlarged to the same size, half of the time mirrored.
+
+    Of several ``pictures`` side by side the same part of each is cut, and each is mirrored by itself.
+    """
+    image = torch.cat(image.chunk(pictures, 3))
     height, width = (max(1, round(side * rng.uniform(_SMALLEST, 1.0))) for side in image.shape[2:])
     top, left = (
         int(rng.integers(0, side - part + 1)) for side, part in zip(image.shape[2:], (height, width), strict=True)
     )
     part = image[:, :, top : top + height, left : left + width]
     resized = nn.functional.interpolate(part, image.shape[2:], mode="bilinear")
-    return resized.flip(3) if rng.random() < 0.5 else resized
+    return torch.cat((resized.flip(3) if rng.random() < 0.5 else resized).chunk(pictures), 3)
 
 
 def class_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:

@@ -18,6 +18,7 @@ from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decisions import BoxDecisions, Score, SoftBoxes, judged_as
+from cacheinf_ros.engine.frame_placement import left_picture
 from cacheinf_ros.engine.mean_iou import UNJUDGED, check_drawn, count_pixels, mean_iou
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
@@ -80,7 +81,7 @@ class Judge:
             ]
             return
         self._check_classes(found[0])
-        maps = [sample.class_map for sample in samples if sample.class_map is not None]
+        maps = [left_picture(each.class_map, model.card) for each in samples if each.class_map is not None]
         if len(maps) == len(samples):
             self.measure, self._maps = Measure.MEAN_IOU, maps
             self._check_maps(found[0])

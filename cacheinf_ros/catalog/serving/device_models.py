@@ -25,7 +25,7 @@ from cacheinf_ros.catalog.specialists.seen_classes import SeenClasses
 from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, mode_of_maps
 from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
@@ -277,7 +277,9 @@ class DeviceModels:
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
         dense_ms = max(loaded.cached.runner.dense_ms for loaded in self._loaded.values())
-        update = self._producer.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
+        modes = {mode_of_maps(loaded.cached.runner.engine, config.mode) for loaded in self._loaded.values()}
+        mode = config.mode if modes == {config.mode} else Mode.EXACT  # whose maps all can use
+        update = self._producer.link(view.image, view.stamp_ns, matching, mode=mode, dense_ms=dense_ms)
         for loaded in self._loaded.values():
             loaded.cached.add(update)
         return update.matching_ms

@@ -14,7 +14,8 @@ from cacheinf_ros.engine.decisions.judged_as import JudgedAs, judged_as
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
 from cacheinf_ros.engine.decoders import Selection
-from cacheinf_ros.graph import ModelCard, picture_size
+from cacheinf_ros.engine.frame_placement import picture_size
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import ClassVector
 
 _ALL = Selection()

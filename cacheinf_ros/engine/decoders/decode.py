@@ -28,7 +28,7 @@ from cacheinf_ros.engine.decoders.yolo import decode_yolo
 from cacheinf_ros.engine.following import move_class_map
 from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import ModelCard, picture_size, picture_within
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import (
     Attributes,
     Centers,
@@ -67,7 +67,7 @@ def decode(
         ModelError: the outputs are not what the card promises.
     """
     decoder = card.decoder or guessed_decoder(outputs, card.labels)
-    image_size = picture_within(image_size, card)
+    place = _place(card, image_size)
     is_certain = _is_certain(card)
     try:
         if isinstance(decoder, ClassVector):
@@ -77,15 +77,13 @@ def decode(
         if isinstance(decoder, Attributes):
             return Decoded(classes=_attributes(outputs, decoder))
         if isinstance(decoder, DenseMap):
-            class_map = _class_map(
-                only_output(outputs, decoder.kind), _place(card, image_size), motion or Motion.none()
-            )
+            class_map = _class_map(only_output(outputs, decoder.kind), place, motion or Motion.none())
             return Decoded(class_map=class_map, is_certain=is_certain)
         if decoder is not None and not isinstance(decoder, Raw):
-            found = _found(outputs, _with_threshold(decoder, selection), picture_size(card))
-            boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
+            found = _found(outputs, _with_threshold(decoder, selection), place.input_size)
+            boxes = found.in_frame(place, motion or Motion.none(), card.labels)
             decoded = Decoded(boxes=boxes)
-            return decoded if selection == _ALL else selection.applied(decoded, image_size)
+            return decoded if selection == _ALL else selection.applied(decoded, place.image_size)
     except (IndexError, ValueError) as error:
         if card.decoder is None:  # wrongly guessed
             return Decoded(is_certain=False)
@@ -163,7 +161,9 @@ def guessed_decoder(outputs: Outputs, labels: Sequence[str] = ()) -> Decoder | N
 
 
 def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
-    return Placement.of(image_size, picture_size(card), card.resize)
+    """Return where the left picture of a frame lies in the input, or the only one."""
+    assert card.input_size is not None
+    return Placement.of(image_size, card.input_size, card.resize, card.pictures)
 
 
 def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:

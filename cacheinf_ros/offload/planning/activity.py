@@ -38,8 +38,7 @@ class Activity:
         self._side = 1
         while (height // self._side) * (width // self._side) > _CELLS:
             self._side += 1
-        one = Regions.in_the_middle(self.size, [0.0])
-        regions = RegionModel(()).follow(plan, one)
+        regions = RegionModel(()).follow(plan, _single_pixels(self.size))
         self.reach = np.zeros(1 + max(sets, default=0))
         for tensor, active in sets.items():
             self.reach[tensor] = _reach(regions[active], active.size, self.size)
@@ -60,16 +59,27 @@ class Activity:
         return shares
 
 
+def _single_pixels(size: tuple[int, int]) -> Regions:
+    """Return one pixel in the middle of a map, and one in the middle of each half: tensors may be about one of these.
+
+    That is so where frames show two pictures side by side.
+    """
+    row, columns = size[0] // 2, [size[1] // 2, size[1] // 4, 3 * size[1] // 4]
+    place = np.full(3, row), np.array(columns)
+    return Regions.of(place, place, np.ones(3, np.int64))
+
+
 def _reach(seen: Regions, size: tuple[int, int], input_size: tuple[int, int]) -> float:
     """Return the distance within which one pixel of the input changes a tensor, in pixels of the input.
 
-    It is measured along the axes in which the change does not reach the border of the tensor.
+    It is measured along the axes in which the change does not reach the border of the tensor, for the first pixel that
+    reaches it at all.
     """
-    if not seen.count[0]:
+    if not seen.count.any():
         return -1.0
-    found = []
+    pixel, found = int(np.flatnonzero(seen.count)[0]), []
     for axis in (0, 1):
-        extent = int(seen.last[axis][0] - seen.first[axis][0]) + 1
+        extent = int(seen.last[axis][pixel] - seen.first[axis][pixel]) + 1
         if extent < size[axis]:
             found.append((extent * input_size[axis] / size[axis] - 1) / 2)
     return float(np.mean(found)) if found else _EVERYWHERE

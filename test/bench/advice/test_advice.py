@@ -253,10 +253,14 @@ def test_nodes_take_the_parameters_of_every_way(target: str, tmp_path: Path) -> 
 def test_nodes_take_the_values_of_the_recording() -> None:
     own = own_settings(Target.parse("15fps"), EngineConfig(threads=3))
     (choice, *_) = choices_for("openvino", [], own, has_server=False)
-    text = parameters_yaml(choice, "scenenet", value_range=value_range_of("recording.mcap:/thermal?values=7000..9000"))
+    text = parameters_yaml(
+        choice, "scenenet", value_ranges=[value_range_of("recording.mcap:/thermal?values=7000..9000")]
+    )
     read = yaml.safe_load(text)["/**"]["ros__parameters"]
     assert ImageConfig(image_values=read["image_values"]).value_range == ValueRange(7000, 9000)
-    assert "image_values" not in parameters_yaml(choice, "scenenet", value_range=value_range_of("scene:fixed?seed=1"))
+    assert "image_values" not in parameters_yaml(
+        choice, "scenenet", value_ranges=[value_range_of("scene:fixed?seed=1")]
+    )
 
 
 @pytest.mark.parametrize("text", ["40", "0,1,1", "a,b,c", "40,-1,9", "40,nan,9"])

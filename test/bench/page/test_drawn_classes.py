@@ -28,3 +28,11 @@ def test_a_class_map_is_drawn() -> None:
     drawn = draw_decision(still, classes, LABELS)
     assert (drawn[:, 20] != drawn[:, -20]).any(1).all()
     assert str(_answer(classes, LABELS)).startswith("data:image/png")
+
+
+def test_of_two_pictures_the_left_one_is_tinted() -> None:
+    still = Still.of(np.full((120, 320, 3), 90, np.uint8), 2)
+    drawn = draw_decision(still, np.full((6, 8), 2, np.uint8), LABELS)
+    changed = (drawn != still.picture()).any(2)
+    half = drawn.shape[1] // 2
+    assert changed[:, : half - 8].all() and not changed[:, half + 8 :].any()

@@ -66,6 +66,28 @@ def test_drawn_maps_tell_the_truth(resize: str, tmp_path: Path) -> None:
     assert judge.accuracy(always_three.module) == pytest.approx(1 / 4 / 4)
 
 
+class LeftHalf(nn.Module):
+    """Tells the colours of the left one of two pictures."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, frame: torch.Tensor) -> torch.Tensor:
+        return self.network(frame.chunk(2, dim=3)[0])
+
+
+def test_of_two_pictures_the_map_of_the_left_one_counts(tmp_path: Path) -> None:
+    folder = drawn(tmp_path)
+    for file in (*folder.glob("*.png"), *folder.glob("labels/*.png")):
+        left = cv2.imread(str(file), cv2.IMREAD_UNCHANGED)
+        cv2.imwrite(str(file), np.concatenate((left, np.full_like(left, 7)), axis=1))
+    one = segmenter()
+    two = model_of(LeftHalf(one.module), one.card.changed(pictures=2, input_size=(SIZE[0], 2 * SIZE[1])))
+    judge = Judge(two, load_data(two.card, [], [str(folder)], (1, 9)).held_out)
+    assert judge.measure is Measure.MEAN_IOU and judge.accuracy(two.module) == 1.0
+
+
 def test_half_of_the_maps_are_not_the_truth(tmp_path: Path) -> None:
     """Where only some frames have maps, as from several sources, the original counts as right."""
     model = segmenter()

@@ -7,14 +7,18 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks.lowered import graph_of
 from networks.shared_models import mixed_model
 from oracle import changed
+from torch import nn
 from workloads import MIXED, Chain, efficient, mixed, outdated, workload
 
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.planning.workload import REUSE
 
@@ -23,6 +27,24 @@ from cacheinf_ros.offload.planning.workload import REUSE
 def kept_engine() -> Engine:
     """Return one engine for all examples, as making one measures what its operators take."""
     return Engine(mixed_model(), EngineConfig(dense_fallback=False))
+
+
+class Halves(nn.Module):
+    """Two pictures side by side, each of which goes through a convolution of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = (nn.Conv2d(3, 2, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left, right = x.chunk(2, dim=3)
+        return torch.maximum(self.left(left), self.right(right))
+
+
+def test_both_of_two_pictures_are_reached() -> None:
+    work = Workload(lay_out(graph_of(Halves(), (24, 48))))
+    assert (work.activity.reach >= 0.0).all()
+    assert (work.activity.shares(np.ones((24, 48), np.uint8)) == 1.0).all()
 
 
 def test_a_pixel_reaches_its_receptive_field() -> None:
