@@ -34,8 +34,8 @@ __all__ = [
     "EngineConfig", "EngineResult", "FrameStart", "KeyPoint", "Layout", "Mode", "Outdated", "Partition",
     "PartitionSpace", "PartitionWorker", "Patch", "Pixels", "Precision", "Preprocessor", "Program", "RemotePeer",
     "Rows", "ScoredClass", "Selection", "Side", "calibrate", "calibration_file", "chosen_caching", "decode",
-    "droppable", "in_smallest_order", "kernel_library", "lay_out", "load_calibration", "map_bytes", "matching_for", "mode_of_maps",
-    "records_of", "save_calibration",
+    "droppable", "in_smallest_order", "kernel_library", "lay_out", "load_calibration", "map_bytes", "matching_for",
+    "mode_of_maps", "records_of", "save_calibration",
 ]  # fmt: skip
 
 # Subpackages with a public interface of their own.

@@ -42,8 +42,8 @@ class NodeCommand:
     """The command that starts a node.
 
     Attributes:
-        executable: matcher, inference, cached_inference, catalog_inference, server or replay; or a module whose
-            ``main`` runs another node.
+        executable: matcher, inference, cached_inference, catalog_inference, server, side_by_side or replay; or
+            a module whose ``main`` runs another node.
         name: name of the node, by which parameter files address it; empty: the executable's own.
         namespace: namespace of the node.
         parameters: override what is in ``params_file``.
