@@ -315,8 +315,10 @@ def test_several_cameras_are_one_process_that_reaches_the_server() -> None:
         "/front/image_raw",
         "/robot/left/image_raw",
     ]
-    given_last = [word for word in words if word == str(YAML) or "/launch_params_" in word]
-    assert given_last[-1] == str(YAML), "server.share_topic of params_file is the one that counts"
+    files = [word for word in words if word == str(YAML) or "/launch_params_" in word]
+    of_launch, of_user, of_command_line = files  # later ones count
+    assert of_user == str(YAML), "server.share_topic of params_file counts more than where the launch has the server"
+    assert "frame_shares" in Path(of_launch).read_text() and "server.use" in Path(of_command_line).read_text()
     with pytest.raises(ConfigError, match="exclude each other"):
         launched(launch_file("cacheinf"), given[0], "single_process:=false")
 
@@ -328,9 +330,10 @@ def test_a_right_camera_is_shown_beside_the_left_one() -> None:
     assert list(processes) == ["side_by_side", "cached_inference"]
     shown, taken = (processes[name].parameters for name in processes)
     assert (shown["image_topic"], shown["right.image_topic"]) == ("/left/image", "/right/image")
-    assert (shown["image_values"], shown["right.image_values"]) == ([7000.0, 9000.0], [300.0, 8000.0])
+    values = [tuple(shown[name]) for name in ("image_values", "right.image_values")]
+    assert values == [(7000.0, 9000.0), (300.0, 8000.0)]
     assert (taken["image_topic"], taken["image_transport"]) == ("side_by_side/image", "raw")
-    assert taken["image_values"] == [0.0, 0.0]
+    assert tuple(taken["image_values"]) == (0.0, 0.0)
     for alone in (given[2], "right.image_transport:=compressed"):
         with pytest.raises(ConfigError, match=r"of no use without right\.image_topic"):
             launched(launch_file("cacheinf"), alone)
