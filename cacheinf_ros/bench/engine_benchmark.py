@@ -71,9 +71,9 @@ def run_engine_benchmark(
     before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, warm_up, frames)
     engine = Engine(model, config)
     if matching is not None:
-        matching = usable(matching, config.mode, engine.cost.dense_ms)
         if model.card.pictures > 1:  # no motion of the frame is one of them
             matching = matching.changed(matcher=MatcherName.IDENTITY)
+        matching = usable(matching, config.mode, engine.cost.dense_ms)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
     images = [shot.image for shot in taken]
     wanted = contenders_on(config.device) if contenders is None else contenders

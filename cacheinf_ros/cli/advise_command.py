@@ -179,7 +179,8 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
     halves = halves_of(options.recording)
     if len(halves) > 1:
-        launch += " image_topic:=/LEFT right.image_topic:=/RIGHT  # the topics of both cameras"
+        left = "" if advice.chosen.choice.beside else " image_topic:=/LEFT"  # else params.yaml says it
+        launch += f"{left} right.image_topic:=/RIGHT  # the topics of both cameras"
     if advice.chosen.choice.beside:
         launch = f"{advice.chosen.choice.beside} &\n{launch}"
     comments = [f"Advice of cacheinf for {run.report['model']} on {source}. Wanted: {advice.target}.", *advice.verdict]

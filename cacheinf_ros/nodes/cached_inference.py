@@ -30,12 +30,12 @@ from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival, ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared, prepare
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
-from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
+from cacheinf_ros.nodes.topics import MAP_DEPTH, full_name, profile, publish_on
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.pipeline import FramePairing, LatestQueue, MapUpdate, Outcome, Paired, Told, Worker, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.model_pool import ModelPool
-from cacheinf_ros.pipeline.node_configs import ImageConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ServerTopicsConfig, UseServerConfig
 
 _AHEAD = 2
 """The largest number of matched frames that wait to be computed."""
@@ -190,6 +190,20 @@ def _node_for_each(topics: Sequence[str]) -> list[CachedInferenceNode]:
 def _node_for(topic: str, namespace: str, models: ModelPool) -> CachedInferenceNode:
     image_topic = Parameter("image_topic", value=topic)
     try:
-        return CachedInferenceNode(models=models, namespace=namespace, parameter_overrides=[image_topic])
+        node = CachedInferenceNode(models=models, namespace=namespace, parameter_overrides=[image_topic])
+        _check_server_topic(node, namespace)
     except ConfigError as error:
         raise ConfigError(f"the node for {topic}: {error}") from error
+    return node
+
+
+def _check_server_topic(node: CachedInferenceNode, namespace: str) -> None:
+    """Refuse a topic of the server that is another one for each camera, so that no server hears it."""
+    share_topic = node.parameters.get(ServerTopicsConfig).share_topic
+    uses_server = node.parameters.get(UseServerConfig).use_server
+    is_relative = not share_topic.startswith("/")
+    if uses_server and is_relative and full_name(node, share_topic).startswith(f"{namespace}/"):
+        raise ConfigError(
+            f"server.share_topic {share_topic!r} lies in the camera's namespace {namespace}, where no server listens: "
+            f"give it with a leading slash, such as /{share_topic.rpartition('/')[2]}, and server.shared_topic too"
+        )

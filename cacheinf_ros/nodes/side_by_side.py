@@ -66,7 +66,7 @@ class SideBySideNode(FrameNode):
     def _store(self, pairs: list[Pair]) -> None:
         if pairs:
             self.store(lambda: self._queue_all(pairs))
-            self._told_unpaired = self._pairs.unpaired
+            self._told_unpaired, self._hears_right = self._pairs.unpaired, False
         elif self._hears_right and self._pairs.unpaired - self._told_unpaired >= _TOLD_AFTER:
             self._told_unpaired, self._hears_right = self._pairs.unpaired, False
             most_apart_ms = self._most_apart_ns / _NS_PER_MS

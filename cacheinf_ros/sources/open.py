@@ -114,7 +114,7 @@ def _is_place(reference: str) -> bool:
     """Tell whether there is a file or folder of this name, apart from the topic and the raw values behind it."""
     try:
         return _split_topic(_split_range(expanded(reference))[0])[0].exists()
-    except OSError:  # of a name that is too long, or in a folder that nobody may look into
+    except (OSError, SourceError):  # a name that is too long, a folder that nobody may look into, or no range
         return False
 
 

@@ -34,7 +34,7 @@ class PairSource:
 
     def __iter__(self) -> Iterator[Frame]:
         """Yield the frames in order; raises :class:`SourceError` where a picture cannot be read."""
-        pairs: PicturePairs[Frame] = PicturePairs(round(0.5e9 / min(self._left.fps, self._right.fps)))
+        pairs: PicturePairs[Frame] = PicturePairs(round(0.5e9 / min(self._left.fps, self._right.fps)), in_order=True)
         later_ns = _begins_later_ns(self._left, self._right)
         each = (_stamped("left", self._left, 0), _stamped("right", self._right, later_ns))
         index = 0

@@ -34,9 +34,17 @@ class PicturePairs(Generic[T]):
         unpaired: how many left pictures got none.
     """
 
-    def __init__(self, most_apart_ns: int, *, is_live: bool = False) -> None:
+    def __init__(self, most_apart_ns: int, *, is_live: bool = False, in_order: bool = False) -> None:
+        """Begin without pictures.
+
+        Args:
+            is_live: whether pictures come as they are taken; the last few of each camera wait, at most.
+            in_order: whether they come in the order of their stamps whichever camera took them, as from a recording; a
+                left picture then waits no longer than a right one could be near enough.
+        """
         self.most_apart_ns = most_apart_ns
-        self._is_live = is_live
+        self._is_live, self._in_order = is_live, in_order
+        self._newest_ns = 0
         self._steps_ns: deque[int] = deque(maxlen=_WAITING)  # between the last pictures of the right camera
         self.unpaired = 0
         self._left: deque[_Taken[T]] = deque()
@@ -65,6 +73,7 @@ class PicturePairs(Generic[T]):
         if side and taken.stamp_ns < side[-1].stamp_ns:  # a recording that begins again, or another clock
             self.clear()
         side.append(taken)
+        self._newest_ns = taken.stamp_ns
         found = list(self._paired(ends=False))
         if self._is_live and len(self._left) > _WAITING:
             self._left.popleft()
@@ -87,7 +96,9 @@ class PicturePairs(Generic[T]):
                 self.unpaired += 1
 
     def _is_certain(self, left: _Taken[T]) -> bool:
-        """Tell whether no right picture that comes later can be nearer than those that wait."""
+        """Tell whether no right picture that comes later can be nearer than those that wait, or near enough."""
+        if self._in_order and self._newest_ns - left.stamp_ns > self.most_apart_ns:
+            return True
         if not self._right:
             return False
         last = self._right[-1]

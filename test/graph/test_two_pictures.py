@@ -17,11 +17,14 @@ from two_pictures import SIZE, network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode, mode_of_maps
+from cacheinf_ros.engine.dense_backends import Backend, fastest_backends
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import EngineError, ModelError
 from cacheinf_ros.graph import Model, load_kept_model, load_model
 from cacheinf_ros.graph.write import write_model
 from cacheinf_ros.mode import Mode
+from cacheinf_ros.pipeline.dense_execution import answers_to_photographs
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 FRAME = (SIZE[0], 2 * SIZE[1])
 DEPTH = "pictures: 2\nmean: [0.4, 0.5, 0.6]\nstd: [0.2, 0.3, 0.4]\none_channel_range: [0.5, 8]\n"
@@ -117,6 +120,16 @@ def test_a_motion_of_the_frame_is_not_followed(tmp_path: Path, mode: Mode) -> No
     assert found.mode is Mode.DENSE and found.motion.is_none
     np.testing.assert_allclose(found.outputs["y"], answer(model, frame(2)), rtol=1e-4, atol=1e-3)
     assert {mode_of_maps(engine, mode) for mode in Mode} == {Mode.EXACT}
+
+
+def test_backends_are_judged_on_photographs_whatever_their_width(tmp_path: Path) -> None:
+    """Some photographs are of an odd width; both halves of a frame show the same one."""
+    network(tmp_path)
+    model = load_model(card(tmp_path))
+    (backend, *_) = fastest_backends(model, 1, [Backend.TORCH])
+    found = answers_to_photographs(model, backend)
+    assert len(found) == len(load_photographs(Gallery.TEST))
+    assert all(each["y"].shape == (1, 4, SIZE[0] // 2, SIZE[1] // 2) for each in found)
 
 
 def test_a_frame_of_odd_width_is_refused(tmp_path: Path) -> None:

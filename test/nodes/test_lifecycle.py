@@ -232,6 +232,13 @@ def test_a_bug_in_a_transition_is_reported_until_the_user_wants_rest(rig: Any) -
     assert node.output.count("image_publishers cannot be counted") == 1
 
 
+def test_a_servers_topic_that_is_another_one_for_each_camera_is_refused(rig: Any) -> None:
+    command = rig.command("cached_inference", **{"server.use": True, "server.share_topic": "server/frame_shares"})
+    node = rig.nodes.start(replace(command, cameras=("/front/image_raw", "/left/image_raw")))
+    assert node.wait(DEADLINE_S) == 2
+    assert "with a leading slash, such as /frame_shares" in node.output
+
+
 def test_each_camera_has_a_node_in_the_namespace_of_its_topic(rig: Any) -> None:
     topics = ("/front/image_raw", "/left/image_raw")
     node = rig.nodes.start(replace(rig.command("cached_inference"), cameras=topics))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.sources import open_source, place_of, value_range_of
+from cacheinf_ros.sources import halves_of, open_source, place_of, value_range_of
 
 
 def pictures(folder: Path, levels: list[int], size: tuple[int, int] = (8, 12), dtype: type = np.uint8) -> Path:
@@ -30,6 +30,15 @@ def test_two_folders(tmp_path: Path) -> None:
     assert [frame.index for frame in frames] == [0, 1, 2] and frames[2].stamp_ns == round(2e9 / 30)
     assert (source.name, source.length) == ("colours + depths", 3)
     assert [frame.index for frame in source] == [0, 1, 2]  # once more, from the start
+
+
+def test_raw_values_of_the_left_source_alone(tmp_path: Path) -> None:
+    depths = pictures(tmp_path / "depths", [500], dtype=np.uint16)
+    colours = pictures(tmp_path / "colours", [10])
+    reference = f"{depths}?values=0..1000 + {colours}"
+    (frame,) = open_source(reference)
+    assert (frame.image[0, 0, 0], frame.image[0, -1, 0]) == (128, 10)
+    assert halves_of(reference) == (f"{depths}?values=0..1000", str(colours))
 
 
 def test_what_has_no_partner_is_left_out(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ Stamps = list[int]
 
 def paired(left: Stamps, right: Stamps, most_apart: int, order: list[bool] | None = None) -> list[tuple[int, int]]:
     """Pair stamps that arrive in the order of time, or as ``order`` says (True: the next left one)."""
-    pairs: PicturePairs[int] = PicturePairs(most_apart)
+    pairs: PicturePairs[int] = PicturePairs(most_apart, in_order=order is None)
     arrivals = sorted([(stamp, 0) for stamp in left] + [(stamp, 1) for stamp in right])
     sides = [side == 0 for _, side in arrivals] if order is None else order
     waiting, found = {True: list(left), False: list(right)}, []
@@ -83,6 +83,13 @@ def test_a_camera_that_has_stopped_fills_no_memory() -> None:
         assert pairs.add_left(stamp, stamp) == []
     assert pairs.unpaired >= 980
     assert len(pairs.add_right(1000, 1000)) == 5  # those near enough that still wait
+
+
+def test_what_has_no_partner_in_a_recording_does_not_wait_for_its_end() -> None:
+    pairs: PicturePairs[int] = PicturePairs(5, in_order=True)
+    for stamp in range(100):
+        pairs.add_left(stamp, stamp)
+        assert stamp - 6 <= pairs.unpaired <= stamp
 
 
 def test_of_a_recording_none_is_left_out() -> None:

@@ -64,8 +64,8 @@ def _single_pixels(size: tuple[int, int]) -> Regions:
 
     That is so where frames show two pictures side by side.
     """
-    row, columns = size[0] // 2, [size[1] // 2, size[1] // 4, 3 * size[1] // 4]
-    place = np.full(3, row), np.array(columns)
+    (height, width), half = size, size[1] // 2
+    place = np.full(3, (height - 1) // 2), np.array([(width - 1) // 2, (half - 1) // 2, half + (half - 1) // 2])
     return Regions.of(place, place, np.ones(3, np.int64))
 
 

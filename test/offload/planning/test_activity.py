@@ -18,8 +18,11 @@ from workloads import MIXED, Chain, efficient, mixed, outdated, workload
 
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.rematerialisation import RegionModel, Regions
 from cacheinf_ros.offload.planning import Workload
+from cacheinf_ros.offload.planning.activity import _single_pixels
 from cacheinf_ros.offload.planning.workload import REUSE
 
 
@@ -39,6 +42,17 @@ class Halves(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         left, right = x.chunk(2, dim=3)
         return torch.maximum(self.left(left), self.right(right))
+
+
+def test_the_pixel_in_the_middle_counts_where_it_reaches_a_tensor() -> None:
+    plan = Planner(lay_out(mixed_model().graph)).plan()
+    alone = RegionModel(()).follow(plan, Regions.in_the_middle(plan.input.size, [0.0]))
+    several = RegionModel(()).follow(plan, _single_pixels(plan.input.size))
+    for active in alone:
+        assert several[active].count[0] == alone[active].count[0]
+        for axis in (0, 1):
+            assert several[active].first[axis][0] == alone[active].first[axis][0]
+            assert several[active].last[axis][0] == alone[active].last[axis][0]
 
 
 def test_both_of_two_pictures_are_reached() -> None:
