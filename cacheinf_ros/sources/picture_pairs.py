@@ -23,7 +23,7 @@ class _Taken(NamedTuple, Generic[T]):
 
 
 class PicturePairs(Generic[T]):
-    """Pairs the pictures of a left and a right camera, each of which come in the order of their stamps.
+    """Pairs the pictures of a left and a right camera, each of which gives its own in the order of their stamps.
 
     A left picture gets the right one with the nearest stamp, as soon as none that comes later can be nearer. Live, the
     right camera's rate tells that: one that takes its pictures just before the left one is not waited for once more.
@@ -43,10 +43,10 @@ class PicturePairs(Generic[T]):
                 left picture then waits no longer than a right one could be near enough.
         """
         self.most_apart_ns = most_apart_ns
+        self.unpaired = 0
         self._is_live, self._in_order = is_live, in_order
         self._newest_ns = 0
         self._steps_ns: deque[int] = deque(maxlen=_WAITING)  # between the last pictures of the right camera
-        self.unpaired = 0
         self._left: deque[_Taken[T]] = deque()
         self._right: deque[_Taken[T]] = deque()
 
