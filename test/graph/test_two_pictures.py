@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import torch.fx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -82,6 +83,14 @@ def test_halves_in_colour_are_prepared_alike(tmp_path: Path) -> None:
     (expected,) = ReferenceEvaluator(str(tmp_path / "net.onnx")).run(None, given)
     model = load_model(card(tmp_path, "pictures: 2\nmean: [0.5]\nstd: [0.25]\n"))
     np.testing.assert_allclose(answer(model, image), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_the_module_can_be_traced(tmp_path: Path) -> None:
+    """As changes of its architecture for catalogs need."""
+    network(tmp_path)
+    model = load_model(card(tmp_path))
+    given = torch.from_numpy(Preprocessor(model.card).input(frame()))
+    torch.testing.assert_close(torch.fx.symbolic_trace(model.module)(given)["y"], model.module(given)["y"])
 
 
 def test_cached_equals_dense(tmp_path: Path) -> None:
