@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from oracle import assert_sequence_equals_dense
+from pairs import assert_one_and_two_agree
 from two_pictures import SIZE, network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
@@ -96,6 +97,11 @@ def test_the_module_can_be_traced(tmp_path: Path) -> None:
 def test_cached_equals_dense(tmp_path: Path) -> None:
     network(tmp_path)
     assert_sequence_equals_dense(load_model(card(tmp_path)))
+
+
+def test_two_machines_share_the_rows_of_both(tmp_path: Path) -> None:
+    network(tmp_path)
+    assert_one_and_two_agree(load_model(card(tmp_path)).graph, 0)
 
 
 def test_classes_are_those_of_the_left_picture(tmp_path: Path) -> None:
