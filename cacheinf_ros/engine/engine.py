@@ -203,8 +203,7 @@ class Engine:
         mode = self._config.mode
         if mode is Mode.DENSE or cache_map is None or cache_map.is_empty:
             return None
-        if self.model.card.pictures > 1 and not cache_map.motion.is_none:
-            return None  # a turn of the frame is one of neither picture in it
+        mode = mode_of_maps(self, mode)
         shifts = mode is Mode.DEEPCACHE and cache_map.motion.shift is not None
         return cache_map if shifts or mode is Mode.BOUNDED or cache_map.motion.is_none else None
 

@@ -48,7 +48,7 @@ class Placement:
 
         Of several ``pictures`` side by side, both in the frame and in the input, the left one is placed.
         """
-        image_size, input_size = ((height, width // pictures) for height, width in (image_size, input_size))
+        image_size, input_size = _left(image_size, pictures), _left(input_size, pictures)
         if resize == "stretch":
             return cls(image_size=image_size, input_size=input_size, size=input_size)
         factor = min(side / of for side, of in zip(input_size, image_size, strict=True))
@@ -103,9 +103,13 @@ def picture_size(card: ModelCard) -> tuple[int, int]:
 
 def picture_within(size: tuple[int, int], card: ModelCard) -> tuple[int, int]:
     """Return the (height, width) of the left picture in a frame of this (height, width), or of the only one."""
-    return size[0], size[1] // card.pictures
+    return _left(size, card.pictures)
 
 
 def left_picture(frame: NDArray[np.uint8], card: ModelCard) -> NDArray[np.uint8]:
     """Return a view of the left picture in a frame, uint8 [height, width, ...], or of the only one."""
     return frame[:, : picture_within((frame.shape[0], frame.shape[1]), card)[1]]
+
+
+def _left(size: Size, pictures: int) -> Size:
+    return size[0], size[1] // pictures

@@ -6,17 +6,27 @@ from __future__ import annotations
 from cacheinf_ros.errors import ModelError
 
 
-def agreed_size(what: str, fixed: tuple[int, int], wanted: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the (height, width) of a model's images.
+def agreed_size(
+    what: str, fixed: tuple[int, int], wanted: tuple[int, int] | None, pictures: int = 1
+) -> tuple[int, int]:
+    """Return the (height, width) of a model's frames.
 
     Args:
         what: the model, as the error names it.
         fixed: (height, width) that the model takes; 0: open.
         wanted: (height, width) that the user asks for, if any.
+        pictures: how many pictures of one size a frame shows side by side.
 
     Raises:
-        ModelError: the user asks for another size, or for none where it is open.
+        ModelError: the user asks for another size, or for none where it is open, or pictures would not be of one size.
     """
+    size = _agreed_size(what, fixed, wanted)
+    if size[1] % pictures:
+        raise ModelError(f"{what}: a frame of {size} shows no {pictures} pictures of one size: choose an even width")
+    return size
+
+
+def _agreed_size(what: str, fixed: tuple[int, int], wanted: tuple[int, int] | None) -> tuple[int, int]:
     if wanted is None:
         if all(fixed):
             return fixed

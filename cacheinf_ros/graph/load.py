@@ -266,9 +266,5 @@ def _sized(card: ModelCard, program: ExportedProgram) -> ModelCard:
     names = set(program.graph_signature.user_inputs)
     node = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
     height, width = (int(n) for n in node.meta["val"].shape[2:])
-    size = agreed_size(f"model {card.name!r}", (height, width), card.input_size)
-    if size[1] % card.pictures:
-        raise ModelError(
-            f"model {card.name!r}: a frame of {size} shows no 2 pictures of one size: choose an even width"
-        )
+    size = agreed_size(f"model {card.name!r}", (height, width), card.input_size, card.pictures)
     return card.model_copy(update={"input_size": size})

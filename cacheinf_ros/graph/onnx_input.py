@@ -72,9 +72,7 @@ def _side_by_side(
         raise ModelError(f"{path} takes images of several sizes: {named}. Export it for images of one size")
     height, width = (max(sides) for sides in zip(*sizes, strict=True))
     what = f"{path}, whose frames show two pictures side by side,"
-    height, width = agreed_size(what, (height, width * len(inputs)), card.input_size)
-    if width % len(inputs):
-        raise ModelError(f"{path}: a frame of {height}x{width} shows no 2 pictures of one size: choose an even width")
+    height, width = agreed_size(what, (height, width * len(inputs)), card.input_size, card.pictures)
     if 1 in channels and "one_channel_range" not in card.model_fields_set:
         raise ModelError(
             f"{path} takes {named}. Say in its model card what black and white are to an input of one channel, such as "

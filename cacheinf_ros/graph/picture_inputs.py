@@ -55,11 +55,10 @@ class PictureInputs(nn.Module):
 
     def forward(self, frame: Tensor) -> Mapping[str, Tensor]:
         """Return what each input takes, by name."""
-        if len(self._inputs) == 1:
-            return {each.name: self._as_taken(frame, each) for each in self._inputs}
-        width = self._inputs[0].size[1]
-        places = range(0, width * len(self._inputs), width)  # not by chunk, whose result torch.fx cannot take apart
-        pictures = [frame[:, :, :, place : place + width] for place in places]
+        pictures = [frame]
+        if len(self._inputs) > 1:  # not by chunk, whose result torch.fx cannot take apart
+            width = self._inputs[0].size[1]
+            pictures = [frame[:, :, :, i * width : (i + 1) * width] for i in range(len(self._inputs))]
         return {each.name: self._as_taken(seen, each) for each, seen in zip(self._inputs, pictures, strict=True)}
 
     def _as_taken(self, picture: Tensor, by: PictureInput) -> Tensor:

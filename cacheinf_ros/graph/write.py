@@ -30,8 +30,7 @@ def write_model(model: Model, card: Path) -> None:
     said = {"factory": f"{TRUSTED}{exported.name}", "weights": None, "sha256": digest(exported)}
     if is_grey(model.card):
         said["channel_order"] = "rgb"  # the network itself makes one channel of three now
-    content = model.card.model_copy(update=said).model_dump(
-        mode="json", exclude={"fixed_inputs", "one_channel_range"}
-    )  # constants now
+    constants_now = {"fixed_inputs", "one_channel_range"}
+    content = model.card.model_copy(update=said).model_dump(mode="json", exclude=constants_now)
     with replacing(card) as unfinished:
         unfinished.write_text(whole_yaml(content), encoding="utf-8")

@@ -34,18 +34,16 @@ class PairSource:
 
     def __iter__(self) -> Iterator[Frame]:
         """Yield the frames in order; raises :class:`SourceError` where a picture cannot be read."""
+        for index, (left, right) in enumerate(self._pairs()):
+            yield Frame(index=index, stamp_ns=left.stamp_ns, image=side_by_side(left.image, right.image))
+
+    def _pairs(self) -> Iterator[tuple[Frame, Frame]]:
         pairs: PicturePairs[Frame] = PicturePairs(round(0.5e9 / min(self._left.fps, self._right.fps)), in_order=True)
         later_ns = _begins_later_ns(self._left, self._right)
         each = (_stamped("left", self._left, 0), _stamped("right", self._right, later_ns))
-        index = 0
         for stamp_ns, side, frame in heapq.merge(*each, key=lambda taken: taken[:2]):
-            found = pairs.add_left(stamp_ns, frame) if side == "left" else pairs.add_right(stamp_ns, frame)
-            for pair in found:
-                yield _joined(index, *pair)
-                index += 1
-        for pair in pairs.finish():
-            yield _joined(index, *pair)
-            index += 1
+            yield from pairs.add_left(stamp_ns, frame) if side == "left" else pairs.add_right(stamp_ns, frame)
+        yield from pairs.finish()
 
 
 def _stamped(side: _Side, source: Source, later_ns: int) -> Iterator[tuple[int, _Side, Frame]]:
@@ -58,7 +56,3 @@ def _begins_later_ns(left: Source, right: Source) -> int:
     if isinstance(left, HasClock) and isinstance(right, HasClock):
         return right.begins_ns - left.begins_ns
     return 0
-
-
-def _joined(index: int, left: Frame, right: Frame) -> Frame:
-    return Frame(index=index, stamp_ns=left.stamp_ns, image=side_by_side(left.image, right.image))

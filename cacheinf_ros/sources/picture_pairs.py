@@ -64,14 +64,10 @@ class PicturePairs(Generic[T]):
         """Return the pairs of the left pictures that still wait: no more pictures come."""
         return list(self._paired(ends=True))
 
-    def clear(self) -> None:
-        """Drop all pictures that wait."""
-        self._left.clear()
-        self._right.clear()
-
     def _add(self, side: deque[_Taken[T]], taken: _Taken[T]) -> list[tuple[T, T]]:
         if side and taken.stamp_ns < side[-1].stamp_ns:  # a recording that begins again, or another clock
-            self.clear()
+            self._left.clear()
+            self._right.clear()
         side.append(taken)
         self._newest_ns = taken.stamp_ns
         found = list(self._paired(ends=False))
