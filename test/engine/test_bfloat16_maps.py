@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from networks.random_graphs import RandomNetwork
 from networks.random_models import random_model, seeds
 from pairs import Pair, random_partition
 from programs import change, changing_frames
+from rounding import Rounding
 
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
@@ -75,10 +79,12 @@ def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
 
 @settings(max_examples=6)
 @given(seed=seeds)
+@example(seed=943670)  # normalises what hardly differs
 def test_they_are_near_float32(seed: int) -> None:
-    graph = random_model(seed).graph
-    assume(not jumps(graph))
-    programs = Program(halved(graph), BACKEND), Program(graph, PLAIN)
+    """Errors are below 0.05, or about those of torch with rounded values, as normalising may enlarge them."""
+    model = random_model(seed)
+    assume(not jumps(model.graph))
+    programs = Program(halved(model.graph), BACKEND), Program(model.graph, PLAIN)
     _, image, mask, outside = next(iter(changing_frames(programs[0].input.size, np.random.default_rng(seed), 1)))
     outputs = []
     for program in programs:
@@ -87,8 +93,24 @@ def test_they_are_near_float32(seed: int) -> None:
     for name, reference in outputs[1].items():
         ours = outputs[0][name]
         assert ours.dtype is torch.float32
-        error = (ours - reference).square().mean().sqrt() / reference.square().mean().sqrt().clamp(min=1e-3)
-        assert error < 0.05, name
+        if (error := relative_error(ours, reference)) >= 0.05:
+            torchs = rounding_errors(model.network, image)[name]
+            assume(isfinite(torchs))
+            assert error < 2 * torchs, name
+
+
+@torch.no_grad()
+def rounding_errors(network: RandomNetwork, image: torch.Tensor) -> dict[str, float]:
+    """Return how far torch's outputs of an image, [height, width, 3], move when it rounds all values to bfloat16."""
+    batch = image.permute(2, 0, 1)[None]
+    exact = network(batch)
+    with Rounding():
+        rounded = network(batch)
+    return {name: relative_error(rounded[name], value) for name, value in exact.items()}
+
+
+def relative_error(ours: torch.Tensor, reference: torch.Tensor) -> float:
+    return float((ours - reference).square().mean().sqrt() / reference.square().mean().sqrt().clamp(min=1e-3))
 
 
 @settings(max_examples=5)
