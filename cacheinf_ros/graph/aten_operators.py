@@ -50,7 +50,7 @@ GLOBALS = {
 
 # Computed from completed tensors like GLOBALS, but no core operators; some could perhaps be local: the user is told.
 OTHERS = {
-    aten.argsort.default, aten.cdist.default, aten.conv1d.default, aten.conv3d.default, aten.floor_divide.default,
+    aten.argsort.default, aten.cdist.default, aten.conv1d.default, aten.floor_divide.default,
     aten.grid_sampler.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.max_pool1d.default,
     aten.one_hot.default, aten.sort.stable, aten.take_along_dim.default, aten.tril.default, aten.triu.default,
     aten.where.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf,

@@ -45,11 +45,14 @@ def _resized(
     image = b.image(x)
     axes = []
     for in_size, out_size, factor in zip(image.source.size, b.shape[2:], (factor_y, factor_x), strict=True):
-        axes.append(_taps(call, corners, in_size, out_size, factor))
+        axes.append(resized_axis(call, corners, in_size, out_size, factor))
     return b.emit(Resample, (image,), b.shape, rows=axes[0], columns=axes[1])
 
 
-def _taps(call: Resize, corners: tuple[bool, ...], in_size: int, out_size: int, factor: float | None) -> AxisTaps:
+def resized_axis(
+    call: Resize, corners: tuple[bool, ...], in_size: int, out_size: int, factor: float | None
+) -> AxisTaps:
+    """Return the taps along one axis of a function that resizes; ``factor``: by how much, None: by the sizes."""
     return resized_taps(lambda columns: call(columns, [out_size, 2], *corners, factor, None), in_size)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
 from typing import Any
 
@@ -19,13 +20,34 @@ from cacheinf_ros.graph.lowering import (
     pooling,
     reductions,
     resizing,
+    volumes,
 )
+from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
 from cacheinf_ros.graph.lowering.view import View
 
 aten = torch.ops.aten
 
 Rule = Callable[..., View]
 """A function (builder, *arguments of the schema, **those with keywords) -> result, which may raise NotLocal."""
+
+
+def _or_of_volumes(flat: Rule, volume: Rule) -> Rule:
+    """Return the rule that is the first, or, where the result has depth, too, and the first does not apply, the second.
+
+    Both take the same arguments.
+    """
+
+    @wraps(flat)
+    def rule(b: Builder, *arguments: Any, **keywords: Any) -> View:
+        try:
+            return flat(b, *arguments, **keywords)
+        except NotLocal:
+            if len(b.shape) != 5:
+                raise
+        return volume(b, *arguments, **keywords)
+
+    return rule
+
 
 _FUNCTIONS = (
     aten.abs, aten.atan, aten.ceil, aten.cos, aten.erf, aten.exp, aten.expm1, aten.floor, aten.log, aten.log10,
@@ -85,13 +107,18 @@ _WINDOWS: dict[Any, Rule] = {
     aten._adaptive_avg_pool2d.default: pooling.adaptive_avg_pool2d,
     aten.adaptive_max_pool2d.default: pooling.adaptive_max_pool2d,
     aten.avg_pool2d.default: pooling.avg_pool2d,
-    aten.avg_pool3d.default: channelwise.mean_of_neighbours,
+    aten.avg_pool3d.default: _or_of_volumes(channelwise.mean_of_neighbours, volumes.avg_pool3d),
     aten.conv2d.default: convolution.conv2d,
     aten.conv2d.padding: convolution.conv2d,
+    aten.conv3d.default: volumes.conv3d,
+    aten.conv3d.padding: volumes.conv3d,
     aten.conv_transpose2d.input: convolution.conv_transpose2d,
-    aten.convolution.default: convolution.convolution,
+    aten.conv_transpose3d.input: volumes.conv_transpose3d,
+    aten.convolution.default: _or_of_volumes(convolution.convolution, volumes.convolution),
     aten.max_pool2d.default: pooling.max_pool2d,
     aten.max_pool2d_with_indices.default: pooling.max_pool2d,
+    aten.max_pool3d.default: volumes.max_pool3d,
+    aten.max_pool3d_with_indices.default: volumes.max_pool3d,
 }
 
 _RESIZES = (
@@ -99,11 +126,19 @@ _RESIZES = (
     aten._upsample_bilinear2d_aa, aten._upsample_bicubic2d_aa,
 )  # fmt: skip
 
+_RESIZES_OF_VOLUMES = (
+    (aten.upsample_nearest2d, aten.upsample_nearest3d),
+    (aten._upsample_nearest_exact2d, aten._upsample_nearest_exact3d),
+    (aten.upsample_bilinear2d, aten.upsample_trilinear3d),
+)
+
 _PIXELS: dict[Any, Rule] = {
     **{packet.vec: resizing.resize(packet.default, by_axis=False) for packet in _RESIZES},
     **{packet.default: resizing.resize(packet.default, by_axis=True) for packet in _RESIZES},
-    aten.constant_pad_nd.default: resizing.constant_pad,
-    aten.pad.default: resizing.pad,
+    **{v.vec: volumes.resize(flat.default, v.default, by_axis=False) for flat, v in _RESIZES_OF_VOLUMES},
+    **{v.default: volumes.resize(flat.default, v.default, by_axis=True) for flat, v in _RESIZES_OF_VOLUMES},
+    aten.constant_pad_nd.default: _or_of_volumes(resizing.constant_pad, volumes.constant_pad),
+    aten.pad.default: _or_of_volumes(resizing.pad, volumes.pad_volume),
     aten.reflection_pad2d.default: resizing.pad_in_mode("reflect"),
     aten.replication_pad2d.default: resizing.pad_in_mode("replicate"),
 }
@@ -114,7 +149,7 @@ _CHANNELS: dict[Any, Rule] = {
     aten._softmax.default: channelwise.softmax(log=False),
     aten.addmm.default: channelwise.addmm,
     aten.batch_norm.default: channelwise.norm_by_statistics,
-    aten.cat.default: channelwise.concat,
+    aten.cat.default: _or_of_volumes(channelwise.concat, volumes.concat),
     aten.instance_norm.default: channelwise.norm_by_statistics,
     aten.layer_norm.default: channelwise.layer_norm,
     aten.linear.default: channelwise.linear,
