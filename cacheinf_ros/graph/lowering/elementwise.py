@@ -20,6 +20,8 @@ from cacheinf_ros.graph.lowering.view import Layout, Shape, View
 from cacheinf_ros.graph.make_taps import taps_at
 
 Constant = torch.Tensor | float
+Operand = Callable[[Builder, Layout, View, View], View]
+"""How the first of two views becomes a map of a layout."""
 
 _SWAPPED = {Combine.ADD, Combine.MUL, Combine.MAXIMUM, Combine.MINIMUM}
 
@@ -82,13 +84,32 @@ def combine(b: Builder, x: View, y: View, how: Combine) -> View:
         return x.on(b.emit(Elementwise, sources, x.source.shape, combine=how))
     shape = tuple(torch.broadcast_shapes(x.shape, y.shape))
     x, y = (v.reshaped((1,) * (len(shape) - len(v.shape)) + v.shape) for v in (x, y))
-    layouts = list(_layouts(x.expanded(shape)))
     for operand in (_operand, _completed_operand):
-        for layout in layouts:
-            try:
-                return layout.from_map(_combined(b, layout, operand(b, layout, x, y), operand(b, layout, y, x), how))
-            except NotLocal:
+        try:
+            return _combined_as_maps(b, x, y, shape, how, operand)
+        except NotLocal:
+            if len(shape) != 5:
                 continue
+        flat = (shape[0], shape[1] * shape[2], *shape[3:])  # volumes, see volumes.py
+        one, other = (v.expanded(shape).reshaped(flat) for v in (x, y))
+        try:
+            return _combined_as_maps(b, one, other, flat, how, operand).reshaped(shape)
+        except NotLocal:
+            continue
+    raise NotLocal
+
+
+def _combined_as_maps(b: Builder, x: View, y: View, shape: Shape, how: Combine, operand: Operand) -> View:
+    """Combine two views of one number of dimensions, which broadcast to ``shape``, as maps of the first layout that is.
+
+    Raises:
+        NotLocal: there is none.
+    """
+    for layout in _layouts(x.expanded(shape)):
+        try:
+            return layout.from_map(_combined(b, layout, operand(b, layout, x, y), operand(b, layout, y, x), how))
+        except NotLocal:
+            continue
     raise NotLocal
 
 

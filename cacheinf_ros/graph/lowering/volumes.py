@@ -31,9 +31,8 @@ def conv3d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: An
     """Lower aten.conv3d; padding may be 'same' or 'valid'."""
     (step, *stride), (dilated, *dilation) = _triple(stride), _triple(dilation)
     taps = weight.shape[2]
-    if isinstance(padding, str):
-        before, padding_2d = (dilated * (taps - 1) // 2 if padding == "same" else 0), padding
-    else:
+    before, padding_2d = dilated * (taps - 1) // 2 if padding == "same" else 0, padding
+    if not isinstance(padding, str):
         before, *padding_2d = _triple(padding)
     slices = _windows(x, b.shape[2], taps, step, before, dilated)
     kernels = weight[None].repeat(len(slices), *(1,) * weight.dim())  # [depth, out, in / groups, taps, ...]
@@ -149,8 +148,9 @@ def concat(b: Builder, parts: Sequence[Any], dim: int = 0) -> View:
 
 
 def _triple(value: int | Sequence[int]) -> tuple[int, int, int]:
-    numbers = (value,) if isinstance(value, int) else tuple(int(n) for n in value)
-    return (numbers[0], *numbers[1:]) if len(numbers) == 3 else (numbers[0],) * 3  # type: ignore[return-value]
+    numbers = [value] if isinstance(value, int) else [int(n) for n in value]
+    depth, height, width = numbers * 3 if len(numbers) == 1 else numbers
+    return depth, height, width
 
 
 def _image(x: View) -> View:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from row_kernels import CHANNELS, check, filled, native_calls, run_native, windows, with_border
 from torch.nn import functional
@@ -125,7 +125,6 @@ def test_the_bits_of_a_pixel_do_not_depend_on_which_others_are_computed(channels
             assert torch.equal(alone[rows.tolist()], whole[rows.tolist()])
 
 
-@settings(max_examples=30)
 @given(
     window=windows(largest=7),
     channels=CHANNELS,
