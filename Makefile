@@ -35,7 +35,7 @@ $(DONE)/venv:
 
 $(DONE)/requirements: requirements.txt $(DONE)/venv
 	@total=$$(grep -c == $<); echo "[2/3] $$total packages of $< (minutes, the first time)"; \
-	$(PIP) install --progress-bar off -r $< | awk -v total=$$total '\
+	$(PIP) install --no-compile --progress-bar off -r $< | awk -v total=$$total '\
 		/^(Collecting|Requirement already)/ && ++n % 30 == 0 { print "      " n " of " total; fflush() } \
 		/^ *Downloading .*\([0-9.]+ (GB|[0-9][0-9]+\.[0-9] MB)\)/ { print "      " $$2, $$3, $$4; fflush() } \
 		/^Installing/ { print "      installing"; fflush() }'
@@ -73,7 +73,7 @@ EXTRA_TESTS := test/bench/test_ncnn_engine.py test/fleet/test_ray_fleet.py test/
 
 $(DONE)/extra: requirements-fleet.txt requirements-ncnn.txt $(DONE)/requirements
 	@rm -rf $(EXTRA)
-	@$(PIP) install -q --no-deps --target $(EXTRA) -r requirements-fleet.txt -r requirements-ncnn.txt
+	@$(PIP) install -q --no-compile --no-deps --target $(EXTRA) -r requirements-fleet.txt -r requirements-ncnn.txt
 	@touch $@
 
 test: build $(DONE)/extra

@@ -16,7 +16,7 @@ from cacheinf_ros.errors import ModelError
 Tensor = torch.Tensor
 
 _CENTRED = (b"half_pixel", b"pytorch_half_pixel")
-_NAMES = {b"linear": "bilinear", b"cubic": "bicubic"}
+_NAMES = {(b"linear", 2): "bilinear", (b"cubic", 2): "bicubic", (b"linear", 3): "trilinear"}
 _ROUNDED: dict[bytes, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
     b"floor": np.floor,
     b"ceil": np.ceil,
@@ -39,7 +39,7 @@ def resize(
     extrapolation_value: float = 0.0,
     **others: Any,
 ) -> Tensor:
-    """Compute Resize of images; raises :class:`ModelError` for what torch does not have.
+    """Compute Resize of images or volumes; raises :class:`ModelError` for what torch does not have.
 
     Where scales are given, ONNX maps pixels by these and not by the ratio of the sizes, which are rounded down.
     """
@@ -54,8 +54,10 @@ def resize(
         given = dict(zip(places, np.asarray(scales, np.float32), strict=True))
         factors = [given.get(axis, np.float32(1)) for axis in range(x.dim())]
         size = [int(before * factor) for before, factor in zip(x.shape, factors, strict=True)]
-    if x.dim() != 4 or size[:2] != list(x.shape[:2]):
-        raise ModelError(f"the ONNX operator Resize from {list(x.shape)} to {size} is not supported: only of images")
+    if x.dim() not in (4, 5) or size[:2] != list(x.shape[:2]):
+        raise ModelError(
+            f"the ONNX operator Resize from {list(x.shape)} to {size} is not supported: only of images and volumes"
+        )
     if others.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise ModelError("the ONNX operator Resize is supported only with the keep_aspect_ratio_policy stretch")
     if mode == b"nearest":
@@ -64,15 +66,14 @@ def resize(
     _refuse_what_torch_lacks(mode, is_smaller=bool(min(ratios) < 1), **others)
     corners = coordinate_transformation_mode == b"align_corners"
     is_one = coordinate_transformation_mode == b"pytorch_half_pixel" and 1 in size[2:]  # its place is the corner
-    if mode not in _NAMES or not (corners or coordinate_transformation_mode in _CENTRED) or is_one:
+    name = _NAMES.get((mode, x.dim() - 2))
+    if name is None or not (corners or coordinate_transformation_mode in _CENTRED) or is_one:
         how = f"{_text(mode)}, {_text(coordinate_transformation_mode)}"
         raise ModelError(f"the ONNX operator Resize with mode {how} is not supported")
     if corners or ratios == factors[2:]:
-        return functional.interpolate(x, tuple(size[2:]), mode=_NAMES[mode], align_corners=corners)
+        return functional.interpolate(x, tuple(size[2:]), mode=name, align_corners=corners)
     scale = tuple(map(float, factors[2:]))
-    result = functional.interpolate(
-        x, scale_factor=scale, mode=_NAMES[mode], align_corners=False, recompute_scale_factor=False
-    )
+    result = functional.interpolate(x, scale_factor=scale, mode=name, align_corners=False, recompute_scale_factor=False)
     # the product of a size and a scale may be rounded differently, and torch copies a side that keeps its length
     if list(result.shape) != size or any(ratio == 1 != factor for ratio, factor in zip(ratios, scale, strict=True)):
         raise ModelError(f"the ONNX operator Resize from {list(x.shape)} by {scale} is not supported: give it sizes")
@@ -113,7 +114,7 @@ def _nearest(x: Tensor, size: list[int], factors: list[np.float32], transformati
     ]
     if all(_are_torchs(pixels, before) for pixels, before in zip(chosen, x.shape[2:], strict=True)):
         return functional.interpolate(x, tuple(size), mode="nearest")
-    for dim, pixels in zip((2, 3), chosen, strict=True):
+    for dim, pixels in enumerate(chosen, 2):
         if not np.array_equal(pixels, np.arange(x.shape[dim])):
             x = torch.index_select(x, dim, torch.from_numpy(pixels))
     return x

@@ -21,10 +21,13 @@ from cacheinf_ros.graph.lowering.elementwise import combine
 from cacheinf_ros.graph.lowering.pooling import avg_pool2d, max_pool2d
 from cacheinf_ros.graph.lowering.resizing import pad, resized_axis
 from cacheinf_ros.graph.lowering.view import View
+from cacheinf_ros.graph.make_taps import taps_at
+from cacheinf_ros.graph.taps import OUTSIDE
 
 aten = torch.ops.aten
 
 _OUTSIDE = -1  # the number of a slice that is padding
+_SWAPPED = [0, 2, 1, 3, 4]  # the order of dimensions in which the depth comes before the channels, and back
 
 
 def conv3d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> View:
@@ -125,12 +128,11 @@ def pad_volume(b: Builder, x: View, amounts: Sequence[int], mode: str = "constan
     before, after, *others = (*amounts, *(0,) * 6)[4:]
     if any(others) or (mode != "constant" and (before or after)):
         raise NotLocal
-    padded = _volume(b.image(pad(b, _image(x), amounts[:4], mode, value)), x.shape[2])
-    if not before and not after:
-        return padded
-    slices = torch.arange(-before, x.shape[2] + after)[:, None]
-    slices[(slices < 0) | (slices >= x.shape[2])] = _OUTSIDE
-    return _mixed(b, padded, slices, (slices != _OUTSIDE).float(), float(value or 0.0))
+    deep = b.image(_image(x.permuted(_SWAPPED)))
+    blank = [_blank(b, deep, x.shape[1] * slices, float(value or 0.0)) for slices in (before, after) if slices]
+    if blank:
+        deep = channelwise.concat(b, [*blank[: bool(before)], deep, *blank[bool(before) :]], 1)
+    return _volume(b.image(pad(b, deep, amounts[:4], mode, value)), x.shape[1]).permuted(_SWAPPED)
 
 
 def constant_pad(b: Builder, x: View, amounts: Sequence[int], value: float = 0) -> View:
@@ -142,7 +144,7 @@ def concat(b: Builder, parts: Sequence[Any], dim: int = 0) -> View:
     """Lower aten.cat along channels or depth."""
     if not all(isinstance(part, View) for part in parts) or dim % 5 not in (1, 2):
         raise NotLocal
-    order = [0, 1, 2, 3, 4] if dim % 5 == 1 else [0, 2, 1, 3, 4]  # is its own inverse
+    order = [0, 1, 2, 3, 4] if dim % 5 == 1 else _SWAPPED
     whole = channelwise.concat(b, [_image(part.permuted(order)) for part in parts], 1)
     return _volume(whole, b.shape[order[2]]).permuted(order)
 
@@ -205,8 +207,15 @@ def _picked(b: Builder, x: View, slices: torch.Tensor) -> View:
     return b.image(_image(x.then(aten.index_select.default, 2, slices)))
 
 
-def _mixed(b: Builder, x: View, slices: torch.Tensor, weights: torch.Tensor, padding: float = 0.0) -> View:
-    """Return a volume whose slices are weighted sums of those of another; ``padding`` is a slice of nothing but that.
+def _blank(b: Builder, like: View, channels: int, value: float) -> View:
+    """Return a map of one value, as large as another."""
+    some, size = b.select(like, [0] * channels), like.source.size
+    rows, columns = (taps_at(torch.full((pixels,), OUTSIDE), pixels) for pixels in size)
+    return b.emit(Resample, (some,), (1, channels, *size), rows=rows, columns=columns, fill=value)
+
+
+def _mixed(b: Builder, x: View, slices: torch.Tensor, weights: torch.Tensor) -> View:
+    """Return a volume whose slices are weighted sums of those of another.
 
     Args:
         slices, weights: [depth, taps].
@@ -215,8 +224,7 @@ def _mixed(b: Builder, x: View, slices: torch.Tensor, weights: torch.Tensor, pad
         return _volume(_picked(b, x, slices[:, 0]), len(slices))
     channels = x.shape[1]
     kernel = weights.float().repeat_interleave(channels, 0)[:, :, None, None]
-    bias = (slices == _OUTSIDE).all(1).repeat_interleave(channels) * padding
-    mixed = conv2d(b, _gathered(x, slices, channels), kernel, bias, 1, 0, 1, channels * len(slices))
+    mixed = conv2d(b, _gathered(x, slices, channels), kernel, None, 1, 0, 1, channels * len(slices))
     return _by_depth(mixed, len(slices))
 
 
