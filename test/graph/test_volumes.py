@@ -121,11 +121,14 @@ def test_resizing(channels: int, depth: int, size: Any, corners: bool, mode: str
 
 @settings(max_examples=4)
 @given(
-    channels=channels, depth=depths, amounts=st.lists(st.integers(0, 2), min_size=6, max_size=6), value=st.floats(-2, 2)
+    channels=channels,
+    depth=depths,
+    amounts=st.lists(st.integers(-1, 2), min_size=6, max_size=6),
+    value=st.floats(-2, 2),
 )
 def test_padding(channels: int, depth: int, amounts: list[int], value: float) -> None:
     checked(channels, depth, lambda x: functional.pad(x, amounts, "constant", value))
-    checked(channels, depth, lambda x: functional.pad(x, [*amounts[:4], 0, 0], "replicate"))
+    checked(channels, depth, lambda x: functional.pad(x, [*map(abs, amounts[:4]), 0, 0], "replicate"))
 
 
 @settings(max_examples=4)

@@ -124,15 +124,20 @@ def resize(call_2d: Callable[..., torch.Tensor], call: Callable[..., torch.Tenso
 
 
 def pad_volume(b: Builder, x: View, amounts: Sequence[int], mode: str = "constant", value: float | None = None) -> View:
-    """Lower aten.pad and aten.constant_pad_nd of depth by a constant, and of height and width in any mode."""
+    """Lower aten.pad and aten.constant_pad_nd of depth by a constant, and of height and width in any mode.
+
+    Negative amounts crop.
+    """
     before, after, *others = (*amounts, *(0,) * 6)[4:]
-    if any(others) or (mode != "constant" and (before or after)):
+    if len(x.shape) != 5 or any(others) or (mode != "constant" and (before or after)):
         raise NotLocal
+    x = x.then(aten.slice.Tensor, 2, max(0, -before), x.shape[2] - max(0, -after))
     deep = b.image(_image(x.permuted(_SWAPPED)))
+    before, after = max(0, before), max(0, after)
     blank = [_blank(b, deep, x.shape[1] * slices, float(value or 0.0)) for slices in (before, after) if slices]
     if blank:
         deep = channelwise.concat(b, [*blank[: bool(before)], deep, *blank[bool(before) :]], 1)
-    return _volume(b.image(pad(b, deep, amounts[:4], mode, value)), x.shape[1]).permuted(_SWAPPED)
+    return _by_depth(b.image(pad(b, deep, amounts[:4], mode, value)), before + x.shape[2] + after)
 
 
 def constant_pad(b: Builder, x: View, amounts: Sequence[int], value: float = 0) -> View:
