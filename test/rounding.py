@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Torch with every value rounded to bfloat16: how far that alone takes a network's outputs."""
+"""Torch with every result rounded to bfloat16: how far that alone takes a network's outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from torch.utils._pytree import tree_map
 
 
 class Rounding(TorchDispatchMode):
-    """While it is entered, what torch's operators return is rounded to bfloat16; sums inside of them are not."""
+    """While it is entered, what torch's operators return is rounded to bfloat16; sums inside of them are not.
+
+    It is for networks that change nothing in place: views become copies, and what is changed would not be rounded.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return tree_map(_rounded, func(*args, **(kwargs or {})))

@@ -8,12 +8,13 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from networks.lowered import assert_same_function, graph_of
+from networks.lowered import assert_same_function, graph_of, values
 from oracle import assert_sequence_equals_dense
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cacheinf_ros.graph import Model, ModelCard
+from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.ir import Conv, Global, Graph, Select
 
 SIZE = (7, 9)
@@ -21,7 +22,7 @@ channels = st.sampled_from([1, 2, 4])
 
 
 class Volume(nn.Module):
-    """Makes a volume of a picture, [1, channels, depth, height, width], calls a function of it, and adds slices."""
+    """Makes a volume of a picture, [1, channels, depth, height, width], and doubles what a function makes of it."""
 
     def __init__(self, channels: int, depth: int, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -54,7 +55,8 @@ def checked(channels: int, depth: int, function: Callable[[Tensor], Tensor]) -> 
     module = Volume(channels, depth, function).eval()
     try:
         with torch.no_grad():
-            assume(module(torch.zeros(1, 3, *SIZE)).numel() > 0)
+            result = module(torch.zeros(1, 3, *SIZE))
+        assume(result.numel() > 0 and bool(result.isfinite().all()))  # a window may have nothing but padding
     except RuntimeError:  # a window is larger than the volume
         assume(False)
     graph = graph_of(module, SIZE)
@@ -155,4 +157,39 @@ def test_nothing_is_computed_twice() -> None:
 @pytest.mark.parametrize("function", [lambda x: x.softmax(1), lambda x: x.mean((2, 3, 4), keepdim=True)])
 def test_the_rest_is_completed(function: Callable[[Tensor], Tensor]) -> None:
     module = Volume(2, 3, function).eval()
-    assert_same_function(graph_of(module, SIZE), module, SIZE)
+    graph = graph_of(module, SIZE)
+    assert_same_function(graph, module, SIZE)
+    assert any(isinstance(operator, Global) for operator in graph.operators)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, :, 1:].relu(),
+        lambda x: x[:, :1].relu(),
+        lambda x: x[:, :, 1:] * torch.arange(2.0).view(1, 1, 2, 1, 1),
+        lambda x: x[:, :, 1:] - x[:, :, :-1],
+        lambda x: x * x.flip(2),
+    ],
+)
+def test_slices_are_local(function: Callable[[Tensor], Tensor]) -> None:
+    checked(2, 3, function)
+
+
+def test_a_window_of_padding_alone_has_no_largest_slice() -> None:
+    module = Volume(1, 1, nn.MaxPool3d((2, 1, 1), 1, (1, 0, 0), 2)).eval()
+    image = torch.zeros(1, 3, *SIZE)
+    assert torch.equal(DenseGraph(graph_of(module, SIZE))(image)["output"], module(image))
+
+
+def test_resizing_reads_no_slice_that_torch_does_not() -> None:
+    """Of 5 slices the last is infinite; of 9 with the corners aligned, only the last three depend on it."""
+
+    def function(x: Tensor) -> Tensor:
+        last = torch.zeros(5)
+        last[4] = torch.inf
+        return functional.interpolate(x + last.view(1, 1, 5, 1, 1), (9, *SIZE), mode="trilinear", align_corners=True)
+
+    module = Volume(1, 5, function).eval()
+    ours = DenseGraph(graph_of(module, SIZE))(torch.zeros(1, 3, *SIZE))
+    assert [bool(torch.isfinite(each).all()) for each in values(ours)[0][0]] == [True] * 7 + [False] * 2

@@ -159,7 +159,10 @@ class Builder:
             return self._replayed(view)
 
     def select(self, source: View, channels: Sequence[int]) -> View:
-        """Select channels of a whole map."""
+        """Select channels of a whole map, of a selection among those that it selects from."""
+        made = next((o for o in self.operators if o.output == source.source.name), None)
+        if isinstance(made, Select):
+            return self.select(View.of(self.tensors[made.inputs[0]]), [made.channels[c] for c in channels])
         if tuple(channels) == tuple(range(source.source.channels)):
             return source
         shape = (1, len(channels), *source.shape[2:])

@@ -39,6 +39,8 @@ def commuting(b: Builder, view: View) -> View:
             return layout.from_map(b.feature_map(layout.to_map(view)))
         except NotLocal:
             continue
+    if len(view.shape) == 5:
+        return b.feature_map(view.as_image()).reshaped(view.shape)
     raise NotLocal
 
 
@@ -77,7 +79,7 @@ def combine(b: Builder, x: View, y: View, how: Combine) -> View:
     """Combine two views, broadcast as in torch.
 
     Raises:
-        NotLocal: the views are no maps with the same order of dimensions.
+        NotLocal: there is no order of dimensions in which both are maps or volumes.
     """
     if x.moves_like(y) and all(b.is_float_map(v) and v.numel >= torch.Size(v.source.shape).numel() for v in (x, y)):
         sources = View.of(x.source), View.of(y.source)
@@ -90,17 +92,16 @@ def combine(b: Builder, x: View, y: View, how: Combine) -> View:
         except NotLocal:
             if len(shape) != 5:
                 continue
-        flat = (shape[0], shape[1] * shape[2], *shape[3:])  # volumes, see volumes.py
-        one, other = (v.expanded(shape).reshaped(flat) for v in (x, y))
+        one, other = (v.expanded(shape).as_image() for v in (x, y))
         try:
-            return _combined_as_maps(b, one, other, flat, how, operand).reshaped(shape)
+            return _combined_as_maps(b, one, other, one.shape, how, operand).reshaped(shape)
         except NotLocal:
             continue
     raise NotLocal
 
 
 def _combined_as_maps(b: Builder, x: View, y: View, shape: Shape, how: Combine, operand: Operand) -> View:
-    """Combine two views of one number of dimensions, which broadcast to ``shape``, as maps of the first layout that is.
+    """Combine two views, which broadcast to ``shape``, as maps of the first layout that both can have.
 
     Raises:
         NotLocal: there is none.

@@ -132,6 +132,11 @@ class View:
             self, moves=(*self.moves, Move(target=aten.permute.default, arguments=(list(order),), shape=shape))
         )
 
+    def as_image(self) -> View:
+        """View a volume [1, channels, depth, height, width] as the map [1, channels * depth, height, width]."""
+        batch, channels, depth, *size = self.shape
+        return self.reshaped((batch, channels * depth, *size))
+
     def expanded(self, shape: Shape) -> View:
         """Broadcast the view to a shape."""
         return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)

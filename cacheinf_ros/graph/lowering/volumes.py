@@ -40,7 +40,7 @@ def conv3d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: An
     slices = _windows(x, b.shape[2], taps, step, before, dilated)
     kernels = weight[None].repeat(len(slices), *(1,) * weight.dim())  # [depth, out, in / groups, taps, ...]
     kernels *= (slices != _OUTSIDE)[:, None, None, :, None, None]
-    read = _gathered(x, slices, groups)
+    read = _gathered(b, x, slices, groups)
     bias = None if bias is None else bias.repeat(len(slices))
     kernel = kernels.flatten(2, 3).flatten(0, 1)
     return _by_depth(conv2d(b, read, kernel, bias, stride, padding_2d, dilation, groups * len(slices)), len(slices))
@@ -52,6 +52,7 @@ def conv_transpose3d(
 ) -> View:  # fmt: skip
     """Lower aten.conv_transpose3d: slice i adds weight k to slice i * stride + k * dilation - padding of the output."""
     (step, *stride), (before, *padding), (dilated, *dilation) = map(_triple, (stride, padding, dilation))
+    _check(x)
     depth, taps = b.shape[2], weight.shape[2]
     at = torch.arange(depth)[:, None] + before - dilated * torch.arange(taps)  # [depth, taps], in steps of the output
     slices = at.div(step, rounding_mode="floor")
@@ -63,7 +64,7 @@ def conv_transpose3d(
     kernels = kernels * (slices != _OUTSIDE)[..., None, None]
     kernel = kernels.permute(3, 0, 1, 4, 2, 5, 6).flatten(0, 3)
     bias = None if bias is None else bias.repeat(depth)
-    read, extra = _gathered(x, slices, groups), _triple(output_padding)[1:]
+    read, extra = _gathered(b, x, slices, groups), _triple(output_padding)[1:]
     result = conv_transpose2d(b, read, kernel, bias, stride, padding, extra, groups * depth, dilation)
     return _by_depth(result, depth)
 
@@ -75,6 +76,8 @@ def max_pool3d(
     (taps, *kernel), (step, *stride) = _triple(kernel), _triple(stride or kernel)
     (before, *padding), (dilated, *dilation) = _triple(padding), _triple(dilation)
     slices = _windows(x, b.shape[2], taps, step, before, dilated)
+    if bool((slices == _OUTSIDE).all(1).any()):
+        raise NotLocal
     inside = (slices != _OUTSIDE).to(torch.uint8).argmax(1, keepdim=True)
     slices = torch.where(slices == _OUTSIDE, slices.gather(1, inside), slices)  # a maximum may count one twice
     pooled = _volume(max_pool2d(b, _image(x), kernel, stride, padding, dilation, ceil_mode), x.shape[2])
@@ -118,7 +121,9 @@ def resize(call_2d: Callable[..., torch.Tensor], call: Callable[..., torch.Tenso
         weights = call(each, [depth, 1, 1], *corners, factors[0], None, None)[0, :, :, 0, 0].t()  # [depth, slices]
         taps = int((weights != 0).sum(1).max())
         slices = weights.abs().topk(taps).indices
-        return _mixed(b, _volume(resized, x.shape[2]), slices, weights.gather(1, slices))
+        used = weights.gather(1, slices)
+        slices = torch.where(used == 0, slices[:, :1], slices)  # no slice that torch would not read
+        return _mixed(b, _volume(resized, x.shape[2]), slices, used)
 
     return rule
 
@@ -129,7 +134,8 @@ def pad_volume(b: Builder, x: View, amounts: Sequence[int], mode: str = "constan
     Negative amounts crop.
     """
     before, after, *others = (*amounts, *(0,) * 6)[4:]
-    if len(x.shape) != 5 or any(others) or (mode != "constant" and (before or after)):
+    _check(x)
+    if any(others) or (mode != "constant" and (before or after)):
         raise NotLocal
     x = x.then(aten.slice.Tensor, 2, max(0, -before), x.shape[2] - max(0, -after))
     deep = b.image(_image(x.permuted(_SWAPPED)))
@@ -147,7 +153,7 @@ def constant_pad(b: Builder, x: View, amounts: Sequence[int], value: float = 0) 
 
 def concat(b: Builder, parts: Sequence[Any], dim: int = 0) -> View:
     """Lower aten.cat along channels or depth."""
-    if not all(isinstance(part, View) for part in parts) or dim % 5 not in (1, 2):
+    if not all(isinstance(part, View) and len(part.shape) == 5 for part in parts) or dim % 5 not in (1, 2):
         raise NotLocal
     order = [0, 1, 2, 3, 4] if dim % 5 == 1 else _SWAPPED
     whole = channelwise.concat(b, [_image(part.permuted(order)) for part in parts], 1)
@@ -161,14 +167,14 @@ def _triple(value: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 def _image(x: View) -> View:
-    """View a volume as the map [1, channels * depth, height, width].
+    """View a volume as a map; raises :class:`NotLocal` where it is none, or of several images."""
+    _check(x)
+    return x.as_image()
 
-    Raises:
-        NotLocal: it is no volume.
-    """
-    if len(x.shape) != 5:
+
+def _check(x: View) -> None:
+    if len(x.shape) != 5 or x.shape[0] != 1:
         raise NotLocal
-    return x.reshaped((x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:]))
 
 
 def _volume(image: View, depth: int) -> View:
@@ -187,29 +193,28 @@ def _windows(x: View, depth: int, taps: int, step: int, before: int, dilated: in
     Raises:
         NotLocal: it is no volume.
     """
-    if len(x.shape) != 5:
-        raise NotLocal
+    _check(x)
     slices = torch.arange(depth)[:, None] * step - before + torch.arange(taps) * dilated
     slices[(slices < 0) | (slices >= x.shape[2])] = _OUTSIDE
     return slices
 
 
-def _gathered(x: View, slices: torch.Tensor, groups: int) -> View:
-    """View the slices [depth, taps] as a map whose channels are ordered by depth, group, channel and tap.
+def _gathered(b: Builder, x: View, slices: torch.Tensor, groups: int) -> View:
+    """Return the slices [depth, taps] as a map whose channels are ordered by depth, group, channel and tap.
 
-    What stands for padding is another slice of the same window, whose weights must be 0: where a value is no number,
-    so is the result of that window anyway.
+    What stands for padding is another slice, of the same window if there is one, whose weights must be 0: only where a
+    value of it is infinite or no number is the result NaN although torch's may be another.
     """
-    image = _image(x)
     inside = torch.where(slices == _OUTSIDE, slices.amax(1, keepdim=True).clamp(min=0), slices)
     channels = torch.arange(x.shape[1]).view(1, groups, -1, 1)
     index = channels * x.shape[2] + inside[:, None, None, :]
-    return image.then(aten.index_select.default, 1, index.flatten())
+    return b.select(b.image(_image(x)), index.flatten().tolist())
 
 
 def _picked(b: Builder, x: View, slices: torch.Tensor) -> View:
     """Return one slice of a volume for each number, as a map [1, channels * slices, height, width]."""
-    return b.image(_image(x.then(aten.index_select.default, 2, slices)))
+    index = torch.arange(x.shape[1])[:, None] * x.shape[2] + slices
+    return b.select(b.image(_image(x)), index.flatten().tolist())
 
 
 def _blank(b: Builder, like: View, channels: int, value: float) -> View:
@@ -229,7 +234,7 @@ def _mixed(b: Builder, x: View, slices: torch.Tensor, weights: torch.Tensor) -> 
         return _volume(_picked(b, x, slices[:, 0]), len(slices))
     channels = x.shape[1]
     kernel = weights.float().repeat_interleave(channels, 0)[:, :, None, None]
-    mixed = conv2d(b, _gathered(x, slices, channels), kernel, None, 1, 0, 1, channels * len(slices))
+    mixed = conv2d(b, _gathered(b, x, slices, channels), kernel, None, 1, 0, 1, channels * len(slices))
     return _by_depth(mixed, len(slices))
 
 
