@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks.random_models import random_model, seeds
@@ -47,12 +48,31 @@ def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
     assert_sequence_equals_dense(model)
 
 
+class Swirled(nn.Module):
+    """Reads feature maps at places between pixels, which the engine does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 5, 1)
+        self.register_buffer("grid", torch.rand(1, 40, 56, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        features = self.first(image).relu()
+        return self.last(nn.functional.grid_sample(features, self.grid, align_corners=False) + features)
+
+
+def test_operators_that_are_not_known_equal_dense() -> None:
+    model = model_of(Swirled().eval(), ModelCard(name="swirled", input_size=(40, 56)))
+    assert model.graph.unknown == ("aten.grid_sampler.default",)
+    assert_sequence_equals_dense(model)
+
+
 def test_convolutions_in_three_dimensions_equal_dense() -> None:
     layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Unflatten(1, (4, 4))  # feature maps as the layers of a volume
     volume = nn.Conv3d(4, 2, 3, padding=1), nn.ReLU(), nn.Flatten(1, 2)
     network = nn.Sequential(*layers, *volume, nn.Conv2d(8, 5, 1)).eval()
     model = model_of(network, ModelCard(name="volume", input_size=(40, 56)))
-    assert model.graph.unknown == ("aten.conv3d.default",)
+    assert model.graph.unknown == ()
     assert_sequence_equals_dense(model)
 
 
