@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,14 +71,18 @@ def conv2d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: An
     return emit_conv(b, image, weight, bias, window, groups)
 
 
-def convolution(
-    b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
-) -> View:  # fmt: skip
-    """Lower aten.convolution, plain or transposed."""
-    if transposed:
-        return conv_transpose2d(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
-    return conv2d(b, x, weight, bias, stride, padding, dilation, groups)
+def convolution(plain: Callable[..., View], transposing: Callable[..., View]) -> Callable[..., View]:
+    """Return the rule for aten.convolution from those for plain convolutions and for transposed ones."""
+
+    def rule(
+        b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+        output_padding: Any, groups: int,
+    ) -> View:  # fmt: skip
+        if transposed:
+            return transposing(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return plain(b, x, weight, bias, stride, padding, dilation, groups)
+
+    return rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

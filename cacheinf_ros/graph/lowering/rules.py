@@ -114,7 +114,10 @@ _WINDOWS: dict[Any, Rule] = {
     aten.conv3d.padding: volumes.conv3d,
     aten.conv_transpose2d.input: convolution.conv_transpose2d,
     aten.conv_transpose3d.input: volumes.conv_transpose3d,
-    aten.convolution.default: _or_of_volumes(convolution.convolution, volumes.convolution),
+    aten.convolution.default: _or_of_volumes(
+        convolution.convolution(convolution.conv2d, convolution.conv_transpose2d),
+        convolution.convolution(volumes.conv3d, volumes.conv_transpose3d),
+    ),
     aten.max_pool2d.default: pooling.max_pool2d,
     aten.max_pool2d_with_indices.default: pooling.max_pool2d,
     aten.max_pool3d.default: volumes.max_pool3d,

@@ -78,8 +78,7 @@ def max_pool3d(
     slices = _windows(x, b.shape[2], taps, step, before, dilated)
     if bool((slices == _OUTSIDE).all(1).any()):
         raise NotLocal
-    inside = (slices != _OUTSIDE).to(torch.uint8).argmax(1, keepdim=True)
-    slices = torch.where(slices == _OUTSIDE, slices.gather(1, inside), slices)  # a maximum may count one twice
+    slices = _inside(slices)  # a maximum may count one twice
     pooled = _volume(max_pool2d(b, _image(x), kernel, stride, padding, dilation, ceil_mode), x.shape[2])
     terms = [_picked(b, pooled, slices[:, tap]) for tap in range(taps)]
     return _volume(reduce(lambda one, other: combine(b, one, other, Combine.MAXIMUM), terms), b.shape[2])
@@ -184,7 +183,7 @@ def _volume(image: View, depth: int) -> View:
 
 def _by_depth(image: View, depth: int) -> View:
     """View a map, whose channels are those of the first slice, then those of the second and so on, as the volume."""
-    return image.reshaped((1, depth, image.shape[1] // depth, *image.shape[2:])).permuted([0, 2, 1, 3, 4])
+    return _volume(image, image.shape[1] // depth).permuted(_SWAPPED)
 
 
 def _windows(x: View, depth: int, taps: int, step: int, before: int, dilated: int) -> torch.Tensor:
@@ -199,15 +198,19 @@ def _windows(x: View, depth: int, taps: int, step: int, before: int, dilated: in
     return slices
 
 
+def _inside(slices: torch.Tensor) -> torch.Tensor:
+    """Replace what is padding by the last slice of the same window, or by the first of all where it has none."""
+    return torch.where(slices == _OUTSIDE, slices.amax(1, keepdim=True).clamp(min=0), slices)
+
+
 def _gathered(b: Builder, x: View, slices: torch.Tensor, groups: int) -> View:
     """Return the slices [depth, taps] as a map whose channels are ordered by depth, group, channel and tap.
 
     What stands for padding is another slice, of the same window if there is one, whose weights must be 0: only where a
     value of it is infinite or no number is the result NaN although torch's may be another.
     """
-    inside = torch.where(slices == _OUTSIDE, slices.amax(1, keepdim=True).clamp(min=0), slices)
     channels = torch.arange(x.shape[1]).view(1, groups, -1, 1)
-    index = channels * x.shape[2] + inside[:, None, None, :]
+    index = channels * x.shape[2] + _inside(slices)[:, None, None, :]
     return b.select(b.image(_image(x)), index.flatten().tolist())
 
 
@@ -236,13 +239,3 @@ def _mixed(b: Builder, x: View, slices: torch.Tensor, weights: torch.Tensor) -> 
     kernel = weights.float().repeat_interleave(channels, 0)[:, :, None, None]
     mixed = conv2d(b, _gathered(b, x, slices, channels), kernel, None, 1, 0, 1, channels * len(slices))
     return _by_depth(mixed, len(slices))
-
-
-def convolution(
-    b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
-) -> View:  # fmt: skip
-    """Lower aten.convolution of volumes, plain or transposed."""
-    if transposed:
-        return conv_transpose3d(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
-    return conv3d(b, x, weight, bias, stride, padding, dilation, groups)
