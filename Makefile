@@ -62,8 +62,8 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	offload/protocol/test_mailbox.py offload/protocol/test_newest.py offload/protocol/test_packets.py offload/protocol/test_patches.py offload/protocol/test_pixels.py \
 	offload/protocol/test_served.py \
 	offload/searching/test_search_messages.py pipeline/test_map_chain.py \
-	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py \
-	sources/test_tiff_files.py sources/test_value_range.py)
+	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py sources/test_point_cloud.py \
+	sources/test_tiff_files.py sources/test_value_range.py sources/test_voxel_grid.py)
 # A third worker, for two cores: half of the time they wait for nodes.
 TEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 

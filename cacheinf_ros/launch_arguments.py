@@ -122,7 +122,9 @@ USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 (AUTOSTART,) = _declared(_NODES, "LifecycleConfig", "autostart")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
-CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values")
+CAMERA = _declared(
+    _NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values", "voxels"
+)
 (_RIGHT_TOPIC,) = _declared(_NODES, "RightImageConfig", "right.image_topic")
 RIGHT_CAMERA = (
     replace(_RIGHT_TOPIC, otherwise="side_by_side, which shows them beside those of image_topic, is not started"),

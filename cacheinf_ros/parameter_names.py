@@ -76,8 +76,8 @@ score_threshold search_range server.catalog_memory_mb server.deadline_ms server.
 server.limit_link server.load_deadline_ms server.max_robots server.policy server.price_mb server.price_most
 server.price_s server.priority server.probe_max_s server.probe_s server.schedule_s server.search_s server.share_topic
 server.shared_topic server.slower_for_energy server.use server.wire_compress server.wire_dtype server.wire_image
-settle_s source specialise specialise_together stamp threads threshold tracks wait_for_node wait_for_subscribers
-wait_timeout_s weights
+settle_s source specialise specialise_together stamp threads threshold tracks voxels wait_for_node
+wait_for_subscribers wait_timeout_s weights
 """
 KNOWN = frozenset(_NAMES.split())
 """The names of all parameters of all nodes."""

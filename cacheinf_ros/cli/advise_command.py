@@ -173,7 +173,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
     """Write everything, and return the commands that start what is advised; raises :class:`ConfigError` if it fails."""
     from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
     from cacheinf_ros.bench.page import pareto_figure, write_page
-    from cacheinf_ros.sources import halves_of, label_of, value_range_of
+    from cacheinf_ros.sources import halves_of, label_of, value_range_of, voxel_grid_of
 
     source, file = label_of(options.recording), options.out / "params.yaml"
     launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
@@ -190,6 +190,7 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         weights=options.weights,
         size=options.size,
         value_ranges=[value_range_of(each) for each in halves],
+        voxels=voxel_grid_of(options.recording),
         comments=comments,
     )
     settings = {

@@ -96,7 +96,7 @@ class Placement:
 
 
 def picture_size(card: ModelCard) -> tuple[int, int]:
-    """Return (height, width) of what the outputs are about: the model's input, or the left of two pictures in it."""
+    """Return (height, width) of what the outputs are about: the model's input, or the left one of its pictures."""
     assert card.input_size is not None
     return picture_within(card.input_size, card)
 

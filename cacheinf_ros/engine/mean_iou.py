@@ -68,7 +68,7 @@ def drawn_within(right: Drawn, card: ModelCard, size: tuple[int, int]) -> Drawn:
     """Bring a frame's drawn map to what shows the frame in a network's output of this (height, width).
 
     The pixels in the cells' middle count. The margins of a letterboxed frame are left out, and of a frame that shows
-    two pictures the right half.
+    several pictures all but the left one.
     """
     right = left_picture(right, card)
     place = Placement.of((right.shape[0], right.shape[1]), picture_size(card), card.resize)

@@ -66,7 +66,7 @@ class Preprocessor:
         """Return where frames of (height, width) lie in the input.
 
         Raises:
-            EngineError: the card says that frames show two pictures side by side, and the width is odd.
+            EngineError: the card says that frames show several pictures side by side, which divide no such width.
         """
         if image_size[1] % self._pictures:
             raise EngineError(

@@ -13,6 +13,7 @@ from cacheinf_ros.disk_cache import OptionalSha256
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
 from cacheinf_ros.graph.fixed_inputs import FixedInput, parse_fixed_inputs
+from cacheinf_ros.graph.image_size import divisible
 from cacheinf_ros.yaml_text import read_yaml_text
 
 TRUSTED = "trusted:"
@@ -24,6 +25,8 @@ _Divisor = Annotated[float, Field(ge=1e-6, le=1e6)]
 _VALUES = {"scale", "mean", "std"}
 VALUE_FIELDS = frozenset({"channel_order", *_VALUES})
 """The fields of a card that say which values the input has."""
+MOST_PICTURES = 128
+"""The most pictures in a frame: each takes operators of its own."""
 
 
 class ModelCard(Config):
@@ -53,13 +56,16 @@ class ModelCard(Config):
     fixed_inputs: tuple[FixedInput, ...] = parameter(
         (), "of an ONNX file that takes more than an image: what each other input gets with every frame, by its name"
     )
-    pictures: Literal[1, 2] = parameter(
+    pictures: int = parameter(
         1,
         "how many pictures a frame shows side by side; 2: the left half and the right one, of a stereo camera or of "
-        "colours and depth, are what an ONNX file's two inputs take",
+        "colours and depth, are what an ONNX file's two inputs take; more, as slices of voxels: its inputs, from left "
+        "to right, or the channels or slices of its one input",
+        low=1,
+        high=MOST_PICTURES,
     )
     one_channel_range: tuple[_Number, _Number] = parameter(
-        (0.0, 1.0), "with 2 pictures: what black and white are to an input that has one channel, such as metres"
+        (0.0, 1.0), "with 2 pictures or more: what black and white are to an input that has one channel, such as metres"
     )
     decoder: Decoder | None = parameter(None, "what the outputs mean; guessed from their shape when absent")
     labels: tuple[str, ...] = parameter((), "names of the classes")
@@ -151,8 +157,8 @@ def read_card(path: Path) -> ModelCard:
         _check_pictures(card, path)
     elif "one_channel_range" in card.model_fields_set:
         raise ModelError(
-            f"model card {path}: one_channel_range is for frames that show two pictures: say 'pictures: 2', or give "
-            "values by scale, mean and std"
+            f"model card {path}: one_channel_range is for frames that show two pictures: say 'pictures: 2', or how "
+            "many there are, or give values by scale, mean and std"
         )
     weights = path.parent / expanded(str(card.weights)) if card.weights else None
     factory = card.factory
@@ -179,15 +185,16 @@ def _check_grey(card: ModelCard, path: Path) -> None:
 
 
 def _check_pictures(card: ModelCard, path: Path) -> None:
-    """Refuse a card for two pictures that asks for what is only there for one."""
+    """Refuse a card for several pictures that asks for what is only there for one."""
     if card.resize != "stretch":
         raise ModelError(
-            f"model card {path}: with 2 pictures in a frame, resize is stretch: the margins of {card.resize} would lie "
-            "around both of them, not around each"
+            f"model card {path}: with {card.pictures} pictures in a frame, resize is stretch: the margins of "
+            f"{card.resize} would lie around all of them, not around each"
         )
     if card.input_size is not None and card.input_size[1] % card.pictures:
         raise ModelError(
-            f"model card {path}: input_size is that of a whole frame with 2 pictures: choose an even width"
+            f"model card {path}: input_size is that of a whole frame with {card.pictures} pictures: choose "
+            f"{divisible(card.pictures)}"
         )
     if card.one_channel_range[0] == card.one_channel_range[1]:
         raise ModelError(f"model card {path}: give two different numbers as one_channel_range, of black and of white")
@@ -195,6 +202,6 @@ def _check_pictures(card: ModelCard, path: Path) -> None:
         raise ModelError(f"model card {path}: with a scale of 0, all pictures are alike: the usual one is 1/255")
     if is_grey(card):
         raise ModelError(
-            f"model card {path}: leave out 'channel_order: grey': each of the 2 pictures becomes grey where its input "
-            "has one channel"
+            f"model card {path}: leave out 'channel_order: grey': each of the {card.pictures} pictures becomes grey "
+            "where its input has one channel"
         )

@@ -22,8 +22,15 @@ def agreed_size(
     """
     size = _agreed_size(what, fixed, wanted)
     if size[1] % pictures:
-        raise ModelError(f"{what}: a frame of {size} shows no {pictures} pictures of one size: choose an even width")
+        raise ModelError(
+            f"{what}: a frame of {size} shows no {pictures} pictures of one size: choose {divisible(pictures)}"
+        )
     return size
+
+
+def divisible(pictures: int) -> str:
+    """Say which widths show so many pictures of one size side by side."""
+    return "an even width" if pictures == 2 else f"a width that {pictures} divides"
 
 
 def _agreed_size(what: str, fixed: tuple[int, int], wanted: tuple[int, int] | None) -> tuple[int, int]:

@@ -3,25 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import ModelCard, is_grey, says_values
+from cacheinf_ros.graph.card import MOST_PICTURES, ModelCard, is_grey, says_values
 from cacheinf_ros.graph.fixed_inputs import example_of
 from cacheinf_ros.graph.image_size import agreed_size
 from cacheinf_ros.graph.picture_inputs import PictureInput
 
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 """The types of floats in a file; all of them are computed in float32."""
+_VOLUME = 5  # sides of a volume: [1, channels, slices, height, width]
 _MOVING = {"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}  # they compute nothing
 
 
 def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple[PictureInput, ...]:
-    """Return the input that takes a frame, or the two that take the pictures side by side in it, left one first.
+    """Return the input that takes a frame, or those that take the pictures side by side in it, left one first.
 
     Args:
         path: where the model comes from, for errors.
@@ -29,8 +30,8 @@ def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple
 
     Raises:
         ModelError: there is not one image [1, 3, height, width], or [1, 1, height, width] where the card says grey, or
-            two of either, where the card says so, of the size that the card asks for, or the card does not say which
-            whole numbers the input wants.
+            as many of either as the card says, or one input for so many grey pictures, of the size that the card asks
+            for, or the card does not say which whole numbers the input wants.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
@@ -51,7 +52,7 @@ def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple
         )
     (image,) = inputs
     channels = 1 if is_grey(card) else 3
-    size = agreed_size(str(path), _fixed_size(image, path, channels), card.input_size)
+    size = agreed_size(str(path), _fixed_size(image, path, channels, _or_several), card.input_size)
     _check_values(image, model, path, card)
     return (PictureInput(image.name, channels, size),)
 
@@ -59,20 +60,25 @@ def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple
 def _side_by_side(
     inputs: list[onnx.ValueInfoProto], model: onnx.ModelProto, path: Path, card: ModelCard
 ) -> tuple[PictureInput, ...]:
-    """Return the inputs for two pictures of one size in a frame; ``card`` may ask for the size of the whole frame."""
+    """Return the inputs for the pictures of one size in a frame; ``card`` may ask for the size of the whole frame."""
     named = ", ".join(f"{value.name} {_shape(value)}" for value in inputs) or "none"
-    if len(inputs) != card.pictures:
+    taken = _sides(inputs[0]) if len(inputs) == 1 else []
+    is_stack = _takes(taken, card.pictures)
+    if len(inputs) != card.pictures and not is_stack:
         raise ModelError(
             f"{path} must take {card.pictures} images, as its model card says, but its inputs are: {named}. "
             "'fixed_inputs' in the card says what others are in every frame"
         )
-    channels = [_channels(value) for value in inputs]
-    sizes = [_fixed_size(value, path, count) for value, count in zip(inputs, channels, strict=True)]
+    if is_stack:
+        channels, sizes = [1], [(taken[-2], taken[-1])]
+    else:
+        channels = [_channels(value) for value in inputs]
+        sizes = [_fixed_size(value, path, count) for value, count in zip(inputs, channels, strict=True)]
     if len({side for side, _ in sizes} - {0}) > 1 or len({side for _, side in sizes} - {0}) > 1:
         raise ModelError(f"{path} takes images of several sizes: {named}. Export it for images of one size")
     height, width = (max(sides) for sides in zip(*sizes, strict=True))
-    what = f"{path}, whose frames show two pictures side by side,"
-    height, width = agreed_size(what, (height, width * len(inputs)), card.input_size, card.pictures)
+    what = f"{path}, whose frames show {card.pictures} pictures side by side,"
+    height, width = agreed_size(what, (height, width * card.pictures), card.input_size, card.pictures)
     if 1 in channels and "one_channel_range" not in card.model_fields_set:
         raise ModelError(
             f"{path} takes {named}. Say in its model card what black and white are to an input of one channel, such as "
@@ -80,13 +86,25 @@ def _side_by_side(
         )
     for value in inputs:
         _check_values(value, model, path, card)
-    half = height, width // len(inputs)
-    return tuple(PictureInput(value.name, count, half) for value, count in zip(inputs, channels, strict=True))
+    part = height, width // card.pictures
+    if is_stack:
+        return (PictureInput(inputs[0].name, 1, part, card.pictures, len(taken) == _VOLUME),)
+    return tuple(PictureInput(value.name, count, part) for value, count in zip(inputs, channels, strict=True))
+
+
+def _takes(sides: list[int], pictures: int) -> bool:
+    """Tell whether an input of such sides takes so many grey pictures, as channels or as the slices of a volume."""
+    return sides[:-2] in ([1, pictures], [0, pictures], [1, 1, pictures], [0, 1, pictures])
+
+
+def _sides(image: onnx.ValueInfoProto) -> list[int]:
+    """Return the lengths of an input's sides; 0: open."""
+    return [side.dim_value for side in image.type.tensor_type.shape.dim]
 
 
 def _channels(image: onnx.ValueInfoProto) -> int:
-    sides = image.type.tensor_type.shape.dim
-    return 1 if len(sides) == 4 and sides[1].dim_value == 1 and sides[3].dim_value != 3 else 3
+    sides = _sides(image)
+    return 1 if len(sides) == 4 and sides[1] == 1 and sides[3] != 3 else 3
 
 
 def _check_values(image: onnx.ValueInfoProto, model: onnx.ModelProto, path: Path, card: ModelCard) -> None:
@@ -102,9 +120,25 @@ def _check_values(image: onnx.ValueInfoProto, model: onnx.ModelProto, path: Path
             )
 
 
-def _fixed_size(image: onnx.ValueInfoProto, path: Path, channels: int) -> tuple[int, int]:
-    """Return the (height, width) that the file fixes, 0 where one is open; its images must have so many channels."""
-    sides = [side.dim_value for side in image.type.tensor_type.shape.dim]
+def _or_several(sides: list[int]) -> str:
+    """Say how an input with more channels or slices than an image has can be given a frame; empty: it cannot."""
+    several = next((side for side in sides[1:-2] if side > 1), 0)
+    if several > MOST_PICTURES or not _takes(sides, several):
+        return ""
+    return (
+        f". If it takes {several} pictures, such as slices of voxels, have each frame show them side by side, and say "
+        f"in a model card 'pictures: {several}'"
+    )
+
+
+def _fixed_size(
+    image: onnx.ValueInfoProto, path: Path, channels: int, otherwise: Callable[[list[int]], str] = lambda sides: ""
+) -> tuple[int, int]:
+    """Return the (height, width) that the file fixes, 0 where one is open; its images must have so many channels.
+
+    ``otherwise`` says what else may be done with an input of such sides.
+    """
+    sides = _sides(image)
     if len(sides) == 4 and sides[1] not in (1, 3) and sides[3] in (1, 3):
         raise ModelError(
             f"{path} takes {_shape(image)}, channels last: export it with channels first, NCHW, "
@@ -118,7 +152,10 @@ def _fixed_size(image: onnx.ValueInfoProto, path: Path, channels: int) -> tuple[
     if len(sides) == 4 and sides[1] == 3 and channels != 3:
         raise ModelError(f"{path} takes {_shape(image)}, a picture in colour: leave out 'channel_order: grey'")
     if len(sides) != 4 or sides[1] not in (0, channels):
-        raise ModelError(f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so")
+        raise ModelError(
+            f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so"
+            f"{otherwise(sides)}"
+        )
     if sides[0] > 1:
         raise ModelError(f"{path} takes {_shape(image)}, {sides[0]} images at once: export it with batch 1")
     return sides[2], sides[3]

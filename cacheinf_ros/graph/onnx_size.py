@@ -40,7 +40,7 @@ def check_size(path: Path, inputs: Sequence[PictureInput]) -> None:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         first = str(error).partition("\n")[0].rpartition("Inference error(s): ")[2]
-        remedy = _remedy(size, len(inputs)) if is_open else ""
+        remedy = _remedy(size, sum(each.pictures for each in inputs)) if is_open else ""
         raise ModelError(f"{path} cannot be computed for images of {_by(size)}: {first}{remedy}") from None
 
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Make what an ONNX file's inputs take of a frame: the picture itself, grey, or the two that it shows side by side."""
+"""Make what an ONNX file's inputs take of a frame: the picture itself, grey, or those that it shows side by side."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenC
 
 
 class PictureInput(NamedTuple):
-    """An input of an ONNX file that takes a picture, or one of the two in a frame.
+    """An input of an ONNX file that takes a picture, or some of those in a frame.
 
     Attributes:
-        channels: 3, or 1: the picture becomes grey.
-        size: (height, width) of the picture.
+        channels: of each picture: 3, or 1: it becomes grey.
+        size: (height, width) of a picture.
+        pictures: how many the input takes, as its channels where it is no volume.
+        is_volume: whether it takes them as the slices of a volume.
     """
 
     name: str
     channels: int
     size: tuple[int, int]
+    pictures: int = 1
+    is_volume: bool = False
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """The shape of what the input takes."""
-        return 1, self.channels, *self.size
+        if self.is_volume:
+            return 1, self.channels, self.pictures, *self.size
+        return 1, self.channels * self.pictures, *self.size
 
 
 class PictureInputs(nn.Module):
@@ -51,20 +57,36 @@ class PictureInputs(nn.Module):
     def size(self) -> tuple[int, int]:
         """(height, width) of the frame."""
         (height, width), *_ = (each.size for each in self._inputs)
-        return height, width * len(self._inputs)
+        return height, width * sum(each.pictures for each in self._inputs)
 
     def forward(self, frame: Tensor) -> Mapping[str, Tensor]:
         """Return what each input takes, by name."""
-        pictures = [frame]
-        if len(self._inputs) > 1:  # not by chunk, whose result torch.fx cannot take apart
-            width = self._inputs[0].size[1]
-            pictures = [frame[:, :, :, i * width : (i + 1) * width] for i in range(len(self._inputs))]
-        return {each.name: self._as_taken(seen, each) for each, seen in zip(self._inputs, pictures, strict=True)}
+        (first, *others) = self._inputs
+        if not others and first.pictures == 1:
+            return {first.name: self._with_channels(frame, first.channels)}
+        if not others:
+            return {first.name: self._beneath_each_other(frame, first)}
+        width = first.size[1]
+        return {
+            each.name: self._with_channels(_picture(frame, i, width), each.channels)
+            for i, each in enumerate(self._inputs)
+        }
 
-    def _as_taken(self, picture: Tensor, by: PictureInput) -> Tensor:
-        if by.channels == COLOURS:
+    def _with_channels(self, picture: Tensor, channels: int) -> Tensor:
+        if channels == COLOURS:
             return picture
         return nn.functional.conv2d(picture, self._weights, self._shift)
+
+    def _beneath_each_other(self, frame: Tensor, by: PictureInput) -> Tensor:
+        """Return all pictures of a frame, grey, as channels, or as slices of a volume."""
+        grey = self._with_channels(frame, by.channels)
+        channels = torch.cat([_picture(grey, i, by.size[1]) for i in range(by.pictures)], 1)
+        return channels.unsqueeze(1) if by.is_volume else channels
+
+
+def _picture(frame: Tensor, number: int, width: int) -> Tensor:
+    """Return a picture of a frame; not by chunk, whose result torch.fx cannot take apart."""
+    return frame[:, :, :, number * width : (number + 1) * width]
 
 
 def _depth(card: ModelCard) -> tuple[tuple[float, ...], float]:

@@ -25,7 +25,7 @@ from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import CacheMap
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import cache_map_message, image_size
+from cacheinf_ros.nodes.conversions import cache_map_message
 from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival, ImageReader
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared, prepare
@@ -113,7 +113,7 @@ class CachedInferenceNode(FrameNode):
             image = self._reader.read(arrival.message)
         if failure:
             matched = _Matched(arrival=arrival, error=failure.reason)
-            update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
+            update = self._producer.unreadable(arrival.stamp_ns, self._reader.size(arrival.message), failure.reason)
         else:
             update = self._update(arrival, image)
             matched = _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms)
@@ -138,7 +138,9 @@ class CachedInferenceNode(FrameNode):
             dense_ms=self._pipeline.dense_ms,
         )
         if self._maps.get_subscription_count():
-            self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))
+            self._maps.publish(
+                cache_map_message(arrival.header, update, self._reader.image_values, self._reader.voxels)
+            )
         return update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:

@@ -23,7 +23,7 @@ from rclpy.subscription import Subscription
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
-from cacheinf_ros.nodes.topics import full_name, image_topic, overridden_reliability, profile, subscribe_to_images
+from cacheinf_ros.nodes.topics import frames_topic, full_name, overridden_reliability, profile, subscribe_to_images
 from cacheinf_ros.pipeline import RARELY, THROTTLE, Health, Silence, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 
@@ -57,7 +57,7 @@ class Camera:
         self._health = health
         self._store = store
         self._gaps = StampGaps()
-        message_type, topic = image_topic(config.image_topic, config.image_transport)
+        message_type, topic = frames_topic(config)
         self._messages = CameraMessages(message_type)
         self._message_type = message_type
         self._asked_topic = topic

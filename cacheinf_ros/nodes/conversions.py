@@ -91,13 +91,14 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
     return data.tobytes()
 
 
-def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[float]) -> msg.CacheMap:
+def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[float], voxels: str = "") -> msg.CacheMap:
     """Convert a cache map and its place in the chain to a message.
 
     Args:
         header: of the image.
         link: the map.
         image_values: the parameter of this name, with which the image was read.
+        voxels: likewise.
     """
     cache_map = link.cache_map
     return msg.CacheMap(
@@ -116,15 +117,17 @@ def cache_map_message(header: Header, link: MapUpdate, image_values: Sequence[fl
         reason=cache_map.reason,
         matching_ms=link.matching_ms,
         image_values=image_values,
+        voxels=voxels,
     )
 
 
-def link_from(message: msg.CacheMap, image_values: Sequence[float] | None = None) -> MapUpdate:
+def link_from(message: msg.CacheMap, image_values: Sequence[float] | None = None, voxels: str = "") -> MapUpdate:
     """Convert a cache map message to a value.
 
     Args:
         message: the message.
-        image_values: the values with which its image must have been read; None: any will do.
+        image_values: the values with which its image must have been read; None: any will do, and any voxels.
+        voxels: the cells by which it must have been made of a cloud of points; empty: of no such cloud.
 
     Raises:
         MessageError: the message contradicts itself, or is of an image that was read with other values.
@@ -133,6 +136,11 @@ def link_from(message: msg.CacheMap, image_values: Sequence[float] | None = None
         raise MessageError(
             f"cache map {message.sequence} of {quoted(message.session)} is of an image that was read with image_values "
             f"{[*map(float, message.image_values)]}, here they are {[*image_values]}; start both nodes with the same"
+        )
+    if image_values is not None and message.voxels != voxels:
+        raise MessageError(
+            f"cache map {message.sequence} of {quoted(message.session)} is of a frame that was made with voxels "
+            f"{quoted(message.voxels)}, here they are {quoted(voxels)}; start both nodes with the same"
         )
     try:
         return MapUpdate(

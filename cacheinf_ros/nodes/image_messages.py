@@ -20,16 +20,17 @@ from rclpy.node import Node
 from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_typestore
 from rosbags.typesys.store import Typestore
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, PointCloud2
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError, quoted
-from cacheinf_ros.nodes.conversions import header_from, image_from, stamp_ns
+from cacheinf_ros.nodes.conversions import header_from, image_from, image_size, stamp_ns
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ImageConfig
+from cacheinf_ros.sources import points_of
 
-_NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
+_NAMES = {kind: f"sensor_msgs/msg/{kind.__name__}" for kind in (Image, CompressedImage, PointCloud2)}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
 _MONO, _BGR = "mono8", "bgr8"
 _LENGTH = struct.Struct("<I")
@@ -43,10 +44,10 @@ _log = logging.getLogger(__name__)
 
 
 class CameraMessages:
-    """Reads the messages of one image topic."""
+    """Reads the messages of one topic of images or clouds of points."""
 
     def __init__(self, message_type: type[Any]) -> None:
-        """Prepare to read sensor_msgs/Image or sensor_msgs/CompressedImage."""
+        """Prepare to read sensor_msgs/Image, CompressedImage or PointCloud2."""
         self._name = _NAMES[message_type]
         self._types = _types()
 
@@ -78,14 +79,15 @@ class ImageReader:
         """Prepare to decode.
 
         Args:
-            config: which raw values are black and white.
+            config: which raw values are black and white, or which cells show clouds of points.
             health: reports the values as ``image_values``, and as ``image_levels`` what is wrong with them.
             side: which of a node's two cameras this is for, see :class:`~cacheinf_ros.nodes.camera.Camera`.
         """
         self._prefix = f"{side}." if side else ""  # of its parameters
         self._note, self._complaint_note = (f"{side}_{name}" if side else name for name in (_NOTE, _COMPLAINT))
         self.image_values = config.image_values
-        self._range = config.value_range
+        self.voxels = config.voxels
+        self._range, self._grid = config.value_range, config.voxel_grid
         self._health = health
         self._to_judge = _JUDGED
         self._complained = False
@@ -93,15 +95,28 @@ class ImageReader:
         health.erase(self._complaint_note)
         if self._range is not None:
             health.note(self._note, str(self._range))
+        if self.voxels:
+            health.note("voxels", self.voxels)
+        else:
+            health.erase("voxels")
 
     def read(self, message: Any) -> NDArray[np.uint8]:
-        """Decode a message, see :func:`image_from`; raises :class:`MessageError` where it holds no image."""
+        """Decode a message, see :func:`image_from`; raises :class:`MessageError` where it holds no image.
+
+        Where it is a cloud of points, return the frame that shows it.
+        """
+        if self._grid is not None:
+            return self._grid.frame(points_of(message))
         image = image_from(message, self._range)
         if self._to_judge:
             described = getattr(message, "encoding", "") or getattr(message, "format", "")
             if _ONE_NUMBER.match(described):
                 self._judge(described, image)
         return image
+
+    def size(self, message: Any) -> tuple[int, int]:
+        """Return the (height, width) that the frame of a message has, or would have if it could be decoded."""
+        return image_size(message) if self._grid is None else self._grid.frame_size
 
     def _judge(self, described: str, image: NDArray[np.uint8]) -> None:
         self._to_judge -= 1

@@ -63,7 +63,7 @@ class InferenceNode(FrameNode):
 
     def _store_map(self, message: CacheMap) -> None:
         with guarded("cache map") as failure:
-            update = link_from(message, self._reader.image_values)
+            update = link_from(message, self._reader.image_values, self._reader.voxels)
             self.store(lambda: self._pairing.add_map(update))
         if failure:
             self.health.failed(failure.reason)

@@ -32,7 +32,7 @@ from cacheinf_ros.launch_arguments import (
 from launch import LaunchContext, LaunchDescription
 
 _BOTH: Mapping[str, Value] = {
-    "image_topic": "side_by_side/image", "image_transport": "raw", "image_values": [0.0, 0.0]
+    "image_topic": "side_by_side/image", "image_transport": "raw", "image_values": [0.0, 0.0], "voxels": ""
 }  # fmt: skip
 _SERVER_TOPICS = {"share_topic": "frame_shares", "shared_topic": "frame_shared"}  # the defaults of the server
 
@@ -105,6 +105,8 @@ def robot_nodes(given: Given) -> list[Node]:
     lone = [name for name in ("right.image_transport", "right.image_values") if given.text(name) and not has_right]
     if lone:
         raise ConfigError(f"{lone[0]} is of no use without right.image_topic, which starts the node side_by_side")
+    if given.text("voxels") and has_right:
+        raise ConfigError("voxels and right.image_topic exclude each other: clouds of points have no right camera")
     if topics and has_right:
         raise ConfigError("image_topics and right.image_topic exclude each other: start a launch for each pair")
     if topics:

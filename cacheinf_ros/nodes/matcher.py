@@ -13,7 +13,7 @@ from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import cache_map_message, image_size
+from cacheinf_ros.nodes.conversions import cache_map_message
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival, ImageReader, LazyImage
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
@@ -73,8 +73,8 @@ class MatcherNode(FrameNode):
             image = self._reader.read(arrival.message)
             update = self._link(arrival, image)
         if failure:
-            update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
-        self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values))
+            update = self._producer.unreadable(arrival.stamp_ns, self._reader.size(arrival.message), failure.reason)
+        self._maps.publish(cache_map_message(arrival.header, update, self._reader.image_values, self._reader.voxels))
         self.health.result(arrival.age_ms, update.cache_map.reuse_ratio, failure.reason)
         if not failure and self._overlay.is_wanted:
             with guarded(f"overlay of frame {arrival.stamp_ns}") as undrawn:  # its map has been sent, and holds

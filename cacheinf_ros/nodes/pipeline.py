@@ -345,8 +345,8 @@ class Pipeline:
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode
-        has_two = self._runner.engine.model.card.pictures > 1
-        follows = mode is Mode.DENSE or (mode is Mode.BOUNDED and not has_two)
+        has_several = self._runner.engine.model.card.pictures > 1
+        follows = mode is Mode.DENSE or (mode is Mode.BOUNDED and not has_several)
         if cache_map is None or follows or result.engine.mode is not Mode.DENSE:
             return
         if cache_map.is_empty or cache_map.motion.is_none:
@@ -354,7 +354,7 @@ class Pipeline:
         self._node.health.count("unfollowed")
         if not self._told_unfollowed:
             self._told_unfollowed = True
-            remedy = "of two pictures in a frame none is followed" if has_two else "mode bounded follows it"
+            remedy = "of several pictures in a frame none is followed" if has_several else "mode bounded follows it"
             self._node.get_logger().warning(
                 f"the camera moves in a way that mode {mode.value} cannot follow: nothing is reused of such frames "
                 f"(said once, counted in /diagnostics); {remedy}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from sensor_msgs.msg import Image
 
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival, ImageReader, serialized_image
@@ -32,6 +33,10 @@ class SideBySideNode(FrameNode):
         """Begin to listen to both cameras."""
         super().activate()
         left = self.parameters.get(ImageConfig)
+        if left.voxels:
+            raise ConfigError(
+                "voxels: side_by_side shows images; give the other nodes image_topic and voxels without it"
+            )
         right = self.parameters.get(RightImageConfig).beside(left)
         self._queue: LatestQueue[Pair] = LatestQueue(left.queue_size)
         self._pairs: PicturePairs[Arrival] = PicturePairs(self._most_apart_ns, is_live=True)

@@ -15,7 +15,7 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSPolicyKind, QoSProfile, QoSReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, PointCloud2
 
 from cacheinf_ros.errors import ConfigError, quoted
 from cacheinf_ros.nodes.parameters import given_parameters
@@ -44,7 +44,7 @@ def full_name(node: Node, topic: str) -> str:
 
 def camera_topic(node: Node, config: ImageConfig) -> str:
     """Return the full name of the topic of a node's camera; raises :class:`ConfigError` where it is none."""
-    return full_name(node, image_topic(config.image_topic, config.image_transport)[1])
+    return full_name(node, frames_topic(config)[1])
 
 
 def engine_state_topic(node: Node) -> str:
@@ -127,6 +127,13 @@ def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliab
     except ValueError:
         choices = ", ".join(choice.value for choice in Reliability)
         raise ConfigError(f"parameter {name}: {value!r} is none of {choices}") from None
+
+
+def frames_topic(config: ImageConfig) -> tuple[type[Any], str]:
+    """Return type and full name of the topic that a node's frames come from: images, or clouds of points."""
+    if config.voxels:
+        return PointCloud2, config.image_topic
+    return image_topic(config.image_topic, config.image_transport)
 
 
 def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from cacheinf_ros.config import Config, parameter, unlisted
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.sources import ValueRange
+from cacheinf_ros.sources import ValueRange, VoxelGrid, parse_voxel_grid
 
 
 class ImageTransport(Enum):
@@ -107,12 +108,37 @@ class ImageConfig(Config):
         "upper byte of 16 bits counts",
         example="[7000.0, 9000.0]",
     )
+    voxels: str = unlisted(
+        "",
+        "cells that show the clouds of points (PointCloud2) of image_topic: how many along x, y and z, and from where "
+        "to where they reach; empty: it has images",
+        example="256x256x32, 0..51.2, -25.6..25.6, -2..4.4",
+    )
     queue_size: int = unlisted(
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
     )
 
     _listed = field_validator("image_values", mode="before")(_listed)
     _usable = field_validator("image_values")(_with_usable_range)
+
+    @field_validator("voxels")
+    @classmethod
+    def _with_usable_grid(cls, given: str) -> str:
+        try:
+            return str(parse_voxel_grid(given)) if given.strip() else ""
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if self.voxels and (self.image_transport is not ImageTransport.RAW or any(self.image_values)):
+            raise ValueError("voxels are of clouds of points, which image_transport and image_values say nothing of")
+        return self
+
+    @property
+    def voxel_grid(self) -> VoxelGrid | None:
+        """The cells that show clouds of points; None: there are images."""
+        return parse_voxel_grid(self.voxels) if self.voxels else None
 
     @property
     def value_range(self) -> ValueRange | None:
@@ -136,7 +162,10 @@ class RightImageConfig(Config):
     def beside(self, left: ImageConfig) -> ImageConfig:
         """Return the configuration of a camera that is like the ``left`` one otherwise."""
         return left.changed(
-            image_topic=self.image_topic, image_transport=self.image_transport, image_values=self.image_values
+            voxels="",
+            image_topic=self.image_topic,
+            image_transport=self.image_transport,
+            image_values=self.image_values,
         )
 
     _listed = field_validator("image_values", mode="before")(_listed)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames from an image topic of a ROS bag, read without ROS."""
+"""Frames from a topic of a ROS bag with images or clouds of points, read without ROS."""
 
 from __future__ import annotations
 
@@ -18,33 +18,44 @@ from cacheinf_ros.errors import MessageError, SourceError
 from cacheinf_ros.sources.compressed import decode_compressed
 from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.point_cloud import points_of
 from cacheinf_ros.sources.value_range import ValueRange
+from cacheinf_ros.sources.voxel_grid import EXAMPLE, VoxelGrid
 
 RAW_IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
+_IMAGES, _POINTS = "image", "point cloud"
+_KINDS = {RAW_IMAGE: _IMAGES, COMPRESSED_IMAGE: _IMAGES, POINT_CLOUD: _POINTS}
+_OTHERWISE = {
+    _IMAGES: f"clouds of points: say which cells show them, as in '?voxels={EXAMPLE.replace(' ', '')}'",
+    _POINTS: "images: leave '?voxels=' out, which is for clouds of points",
+}
+"""What the user is told where a topic has the other kind of messages than is wanted."""
 _ASSUMED_FPS = 30.0
 
 
 class BagSource:
-    """One image topic of a ROS 2 bag (sqlite3 or MCAP; a folder or its single file) or of a ROS 1 bag.
+    """One topic with images or clouds of points, of a ROS 2 bag (sqlite3 or MCAP; a folder or its file) or a ROS 1 bag.
 
     Stamps are times of recording, relative to the topic's first message. ``fps`` is the mean rate over the whole bag.
 
     Args:
         path: the bag.
-        topic: an image topic; None: the only one there is.
-        value_range: which values of more than 8 bits, one to a pixel, are black and white; None: the upper byte of 16
-            bits is kept.
+        topic: the topic; None: the only one there is with what is asked for.
+        shown: how messages become pictures: by the values of more than 8 bits, one to a pixel, that are black and
+            white, or by the cells that show clouds of points. None: of 16 bits to a pixel the upper byte is kept.
 
     Raises:
         SourceError: the bag is damaged, or the topic is ambiguous.
     """
 
-    def __init__(self, path: Path, topic: str | None = None, value_range: ValueRange | None = None) -> None:
+    def __init__(self, path: Path, topic: str | None = None, shown: ValueRange | VoxelGrid | None = None) -> None:
         self.path = path
-        self._value_range = value_range
+        self._voxels = shown if isinstance(shown, VoxelGrid) else None
+        self._value_range = shown if isinstance(shown, ValueRange) else None
         with _reader(path) as reader:
-            self.topic = _choose(path, topic, _image_topics(reader), sorted(reader.topics))
+            self.topic = _choose(path, topic, reader, _IMAGES if self._voxels is None else _POINTS)
             count = sum(connection.msgcount for connection in self._connections(reader))
             seconds = reader.duration / 1e9 if count else 0.0
         if not count:
@@ -82,6 +93,8 @@ class BagSource:
 
     def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
         try:
+            if self._voxels is not None:
+                return self._voxels.frame(points_of(message))
             if message.__msgtype__ == COMPRESSED_IMAGE:
                 return decode_compressed(message.data, message.format, self._value_range)
             return decode_image(
@@ -119,18 +132,24 @@ def _remedy(path: Path) -> str:
     return "try `ros2 bag reindex`"
 
 
-def _image_topics(reader: AnyReader) -> list[str]:
-    kinds = (RAW_IMAGE, COMPRESSED_IMAGE)
-    return sorted({connection.topic for connection in reader.connections if connection.msgtype in kinds})
-
-
-def _choose(path: Path, topic: str | None, images: list[str], topics: list[str]) -> str:
-    if topic in images:
+def _choose(path: Path, topic: str | None, reader: AnyReader, wanted: str) -> str:
+    """Return the topic with images, or with clouds of points, that is named, or the only one."""
+    topics: dict[str, list[str]] = {_IMAGES: [], _POINTS: []}
+    for connection in reader.connections:
+        found = topics.get(_KINDS.get(connection.msgtype, ""))
+        if found is not None and connection.topic not in found:
+            found.append(connection.topic)
+    those, others = sorted(topics[wanted]), topics[_IMAGES if wanted == _POINTS else _POINTS]
+    if topic in those:
         return str(topic)
-    if not images:
-        raise SourceError(f"{path}: no topic with images; it has {', '.join(topics) or 'no topic at all'}")
+    if topic in others or (topic is None and others and not those):
+        raise SourceError(f"{path}: {topic or ', '.join(sorted(others))} has {_OTHERWISE[wanted]}")
+    if not those:
+        raise SourceError(
+            f"{path}: no topic with {wanted}s; it has {', '.join(sorted(reader.topics)) or 'no topic at all'}"
+        )
     if topic is not None:
-        raise SourceError(f"{path}: no image topic {topic}; choose from {', '.join(images)}")
-    if len(images) > 1:
-        raise SourceError(f"{path}: several image topics; append one of them, as in {path}:{images[0]}: {images}")
-    return images[0]
+        raise SourceError(f"{path}: no {wanted} topic {topic}; choose from {', '.join(those)}")
+    if len(those) > 1:
+        raise SourceError(f"{path}: several {wanted} topics; append one of them, as in {path}:{those[0]}: {those}")
+    return those[0]

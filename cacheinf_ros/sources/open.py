@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cacheinf_ros.config import expanded
@@ -13,13 +14,15 @@ from cacheinf_ros.sources.pair import PairSource
 from cacheinf_ros.sources.scenes import EncodedScene, Scene, parse_scene
 from cacheinf_ros.sources.value_range import ValueRange, parse_range
 from cacheinf_ros.sources.video import VideoSource
+from cacheinf_ros.sources.voxel_grid import VoxelGrid, parse_voxel_grid
 
 _SCENE = "scene:"
 _BAG_SUFFIXES = (".mcap", ".db3", ".bag")
-_VALUES = "?values="
+_VALUES, _VOXELS = "?values=", "?voxels="
 _BESIDE = " + "
 _FORMS = (
-    "a video file, a folder of images, a bag (or bag:/topic), either with ?values=7000..9000, or scene:NAME; two with "
+    "a video file, a folder of images, a bag (or bag:/topic), either with ?values=7000..9000, "
+    "a bag's clouds of points with ?voxels=CELLS,X,Y,Z, or scene:NAME; two with "
     f"'{_BESIDE}' between them are shown side by side"
 )
 
@@ -31,8 +34,9 @@ def open_source(reference: str) -> Source:
         reference: "clip.mp4", "~/clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
             :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` it is encoded with H.264. Behind a bag or
-            folder, "?values=7000..9000" says which of a camera's raw values are black and white. "left.mp4 + right.mp4"
-            shows two of them side by side.
+            folder, "?values=7000..9000" says which of a camera's raw values are black and white. Behind a bag,
+            "?voxels=256x256x32,0..51.2,-25.6..25.6,-2..4.4" says which cells show a topic's clouds of points, see
+            :class:`~cacheinf_ros.sources.voxel_grid.VoxelGrid`. "left.mp4 + right.mp4" shows two of them side by side.
 
     Raises:
         SourceError: the source does not exist, cannot be read, or holds no picture.
@@ -44,7 +48,7 @@ def open_source(reference: str) -> Source:
         return scene if scene.config.crf is None else EncodedScene(scene)
     reference = expanded(reference)
     try:
-        name, value_range = _split_range(reference)
+        name, shown = _split_shown(reference)
         path, topic = _split_topic(name)
         if not path.exists():
             raise SourceError(f"{path}: no such file or folder; a source is {_FORMS}")
@@ -52,12 +56,14 @@ def open_source(reference: str) -> Source:
     except OSError as error:
         raise SourceError(f"{reference}: cannot be read ({error.strerror}); check its permissions") from None
     if is_bag:
-        return _open_bag(path, topic, value_range)
+        return _open_bag(path, topic, shown)
+    if isinstance(shown, VoxelGrid):
+        raise SourceError(f"{reference}: only bags have clouds of points; leave {_VOXELS} out")
     if path.is_dir():
-        return FolderSource(path, value_range)
+        return FolderSource(path, shown)
     if path.suffix == ".zstd":
         raise SourceError(f"{path}: a compressed file of a bag is read through its folder: give {path.parent}")
-    if value_range is not None:
+    if shown is not None:
         raise SourceError(f"{reference}: videos have 8 bits; give a bag or a folder, or leave {_VALUES} out")
     return VideoSource(path)
 
@@ -72,7 +78,7 @@ def place_of(reference: str) -> str:
         return _BESIDE.join(map(place_of, pair))
     if reference.startswith(_SCENE):
         return reference
-    path, topic = _split_topic(_split_range(expanded(reference))[0])
+    path, topic = _split_topic(_split_shown(expanded(reference))[0])
     return f"{path.resolve()}:{topic}" if topic else str(path.resolve())
 
 
@@ -82,7 +88,18 @@ def value_range_of(reference: str) -> ValueRange | None:
     Raises:
         SourceError: it says so in a form that cannot be read.
     """
-    return None if _split_pair(reference) or reference.startswith(_SCENE) else _split_range(expanded(reference))[1]
+    shown = _shown(reference)
+    return shown if isinstance(shown, ValueRange) else None
+
+
+def voxel_grid_of(reference: str) -> VoxelGrid | None:
+    """Return the cells by which a reference has clouds of points shown; None: it has none, or names two sources.
+
+    Raises:
+        SourceError: it says so in a form that cannot be read.
+    """
+    shown = _shown(reference)
+    return shown if isinstance(shown, VoxelGrid) else None
 
 
 def halves_of(reference: str) -> tuple[str, ...]:
@@ -113,29 +130,40 @@ def _split_pair(reference: str) -> tuple[str, str] | None:
 def _is_place(reference: str) -> bool:
     """Tell whether there is a file or folder of this name, apart from the topic and the raw values behind it."""
     try:
-        return _split_topic(_split_range(expanded(reference))[0])[0].exists()
+        return _split_topic(_split_shown(expanded(reference))[0])[0].exists()
     except (OSError, SourceError):  # a name that is too long, a folder that nobody may look into, or no range
         return False
 
 
-def _open_bag(path: Path, topic: str | None, value_range: ValueRange | None) -> Source:
+def _open_bag(path: Path, topic: str | None, shown: ValueRange | VoxelGrid | None) -> Source:
     # imported here, as rosbags is slow to import, and optional: no ROS distribution packages it
     try:
         from cacheinf_ros.sources.bag import BagSource
     except ModuleNotFoundError as error:
         raise SourceError(f"{path}: reading bags needs a Python package ({error}); pip install rosbags") from None
-    return BagSource(path, topic, value_range)
+    return BagSource(path, topic, shown)
 
 
-def _split_range(reference: str) -> tuple[str, ValueRange | None]:
-    """Split "folder?values=0.3..5" into (folder, the range); a path that exists as it stands is never split."""
-    path, separator, values = reference.rpartition(_VALUES)
-    if not separator or Path(reference).exists():
-        return reference, None
-    try:
-        return path, parse_range(values)
-    except ConfigError as error:
-        raise SourceError(f"{reference}: {error}") from None
+def _shown(reference: str) -> ValueRange | VoxelGrid | None:
+    """Return what a reference to one source says of how its messages become pictures."""
+    return None if _split_pair(reference) or reference.startswith(_SCENE) else _split_shown(expanded(reference))[1]
+
+
+def _split_shown(reference: str) -> tuple[str, ValueRange | VoxelGrid | None]:
+    """Split what is behind a question mark off, and read it; a path that exists as it stands is never split."""
+    parsers: tuple[tuple[str, Callable[[str], ValueRange | VoxelGrid]], ...] = (
+        (_VALUES, parse_range),
+        (_VOXELS, parse_voxel_grid),
+    )
+    for name, parse in parsers:
+        path, separator, text = reference.rpartition(name)
+        if not separator or Path(reference).exists():
+            continue
+        try:
+            return path, parse(text)
+        except ConfigError as error:
+            raise SourceError(f"{reference}: {error}") from None
+    return reference, None
 
 
 def _split_topic(reference: str) -> tuple[Path, str | None]:

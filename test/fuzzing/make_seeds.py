@@ -16,7 +16,7 @@ import yaml
 from networks.lowered import graph_of
 from networks.random_graphs import random_network
 from rclpy.serialization import serialize_message
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, PointCloud2, PointField
 from std_msgs.msg import Header
 
 from cacheinf_ros.cache_map import CacheMap, Motion
@@ -320,6 +320,17 @@ def _messages() -> dict[str, list[bytes]]:
             ("32FC1; compressedDepth png", _depth_file()),
         )
     ]
+    clouds = [
+        PointCloud2(
+            header=header, height=height, width=12 // height, point_step=step, row_step=12 // height * step,
+            fields=[
+                PointField(name=name, offset=4 * axis, datatype=PointField.FLOAT32, count=1)
+                for axis, name in enumerate("xyz")
+            ],
+            data=byte_array(np.linspace(-5, 5, 3 * step, dtype="<f4").tobytes()),
+        )
+        for height, step in ((1, 12), (3, 16))
+    ]  # fmt: skip
     packets = [
         packet for kind in Kind for packet in cut(b"content", session="robot_0", epoch=1, kind=kind, frame=1, tensor=0)
     ]
@@ -339,6 +350,7 @@ def _messages() -> dict[str, list[bytes]]:
         "cache_map": [bytes(serialize_message(cache_map_message(header, update, (0.0, 0.0)))) for update in updates],
         "image": [bytes(serialize_message(message)) for message in raw],
         "compressed_image": [bytes(serialize_message(message)) for message in pictures],
+        "point_cloud": [bytes(serialize_message(message)) for message in clouds],
         "packet": [bytes(serialize_message(packet_message(packet))) for packet in packets],
         "frame": [whole_frame(5, _file(".png"))],
         "engine_state": [

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, PointCloud2
 
 from cacheinf_ros.cache_map import compose
 from cacheinf_ros.matching import MatchingConfig
@@ -23,10 +23,11 @@ from cacheinf_ros.nodes.packet_messages import packet_from, result_from, stamp_a
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
 from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.pipeline.map_producer import MapProducer
-from cacheinf_ros.sources import ValueRange
+from cacheinf_ros.sources import ValueRange, parse_voxel_grid, points_of
 from fuzzing.decoders import Decoder, accepts
 
-_IMAGES, _COMPRESSED = CameraMessages(Image), CameraMessages(CompressedImage)
+_IMAGES, _COMPRESSED, _CLOUDS = (CameraMessages(kind) for kind in (Image, CompressedImage, PointCloud2))
+_GRID = parse_voxel_grid("9x8x7, -4..4, -4..4, -2..2")
 _MOST_BYTES = 1_000_000
 _RANGE = ValueRange(0.3, 5000)
 _BEGINNING = b"\0\1\0\0"
@@ -57,6 +58,15 @@ def image(data: bytes) -> bool:
 def compressed_image(data: bytes) -> bool:
     """Decode a camera's compressed image."""
     return _image(_COMPRESSED, data)
+
+
+def point_cloud(data: bytes) -> bool:
+    """Decode a cloud of points, and make a frame of it."""
+
+    def decode(raw: bytes) -> None:
+        assert _GRID.frame(points_of(_CLOUDS.read(raw))).shape == (*_GRID.frame_size, 3)
+
+    return accepts(decode, data)
 
 
 def packet(data: bytes) -> bool:
@@ -106,7 +116,7 @@ def class_counts(data: bytes) -> bool:
 
 MESSAGE_DECODERS: dict[str, Decoder] = {
     each.__name__: each
-    for each in (cache_map, image, compressed_image, packet, frame, result, engine_state, class_counts)
+    for each in (cache_map, image, compressed_image, point_cloud, packet, frame, result, engine_state, class_counts)
 }
 
 

@@ -12,7 +12,7 @@ import yaml
 from cacheinf_ros.bench.advice.choices import Choice
 from cacheinf_ros.config import Value
 from cacheinf_ros.graph import absolute_reference
-from cacheinf_ros.sources import ValueRange
+from cacheinf_ros.sources import ValueRange, VoxelGrid
 
 _COLUMNS = 110
 
@@ -24,6 +24,7 @@ def parameters_yaml(
     weights: Path | None = None,
     size: str | None = None,
     value_ranges: Sequence[ValueRange | None] = (),
+    voxels: VoxelGrid | None = None,
     comments: Sequence[str] = (),
 ) -> str:
     """Write the parameters for all nodes, those of the model included.
@@ -34,6 +35,7 @@ def parameters_yaml(
         size: the size of the model's input, HEIGHTxWIDTH.
         value_ranges: the camera's raw values that are black and white, None: it has 8 bits; and those of the camera
             whose pictures are shown on the right, where there is one.
+        voxels: the cells that show clouds of points; None: there are images.
         comments: sentences to put at the top.
     """
     assert choice.parameters is not None
@@ -45,6 +47,8 @@ def parameters_yaml(
     for name, value_range in zip(("image_values", "right.image_values"), value_ranges, strict=False):
         if value_range is not None:
             parameters[name] = [value_range.black, value_range.white]
+    if voxels is not None:
+        parameters["voxels"] = str(voxels)
     text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
     beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
     lines = [

@@ -59,7 +59,7 @@ def decode(
     Args:
         outputs: the outputs of the engine, by name.
         card: its ``decoder`` says how to read them; without one, the shape of a single output decides.
-        image_size: (height, width) of the frame, which boxes refer to: of two pictures in it, to the left one.
+        image_size: (height, width) of the frame, which boxes refer to: of several pictures in it, to the left one.
         motion: from the image that the outputs are for to the frame, in pixels of the model's input; None: none.
         selection: which classes and boxes are wanted; attributes and class maps are given whole.
 

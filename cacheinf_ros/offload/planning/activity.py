@@ -62,7 +62,7 @@ class Activity:
 def _single_pixels(size: tuple[int, int]) -> Regions:
     """Return one pixel in the middle of a map, and one in the middle of each half: tensors may be about one of these.
 
-    That is so where frames show two pictures side by side.
+    That is so where frames show several pictures side by side.
     """
     (height, width), half = size, size[1] // 2
     place = np.full(3, (height - 1) // 2), np.array([(width - 1) // 2, (half - 1) // 2, half + (half - 1) // 2])

@@ -1,0 +1,164 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Points are read from messages of any layout, and from bags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from cacheinf_ros.errors import MessageError, SourceError
+from cacheinf_ros.sources import open_source, parse_voxel_grid, place_of, points_of, value_range_of, voxel_grid_of
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+CLOUD, IMAGE = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image"
+GRID = "4x3x2,0..4,-1..2,0..2"
+POINTS = np.array([[0.5, -0.5, 0.5], [3.5, 1.5, 1.5]])
+KINDS = {7: "f4", 8: "f8"}
+
+
+def header() -> Any:
+    time = STORE.types["builtin_interfaces/msg/Time"](sec=3, nanosec=4)
+    return STORE.types["std_msgs/msg/Header"](stamp=time, frame_id="lidar")
+
+
+def cloud(
+    points: NDArray[np.float64],
+    *,
+    kind: int = 7,
+    is_bigendian: bool = False,
+    padding: int = 0,
+    rows: int = 1,
+    **changed: Any,
+) -> Any:
+    """Return a message whose points have an intensity before x, y and z, and padding behind points and rows."""
+    number = np.dtype(f"{'>' if is_bigendian else '<'}{KINDS[kind]}")
+    offsets = [4 + number.itemsize * axis for axis in range(3)]
+    layout = np.dtype(
+        {
+            "names": "xyz",
+            "formats": [number] * 3,
+            "offsets": offsets,
+            "itemsize": offsets[-1] + number.itemsize + padding,
+        }
+    )
+    data = np.zeros((rows, len(points) // rows), layout)
+    for axis, values in zip("xyz", points.T, strict=True):
+        data[axis] = values.reshape(data.shape)
+    raw = np.zeros((rows, data.shape[1] * layout.itemsize + padding), np.uint8)
+    raw[:, : raw.shape[1] - padding] = data.view(np.uint8).reshape(rows, -1)
+    field = STORE.types["sensor_msgs/msg/PointField"]
+    fields = [field(name="intensity", offset=0, datatype=7, count=1)]
+    fields += [field(name=axis, offset=at, datatype=kind, count=1) for axis, at in zip("xyz", offsets, strict=True)]
+    said = {
+        "header": header(),
+        "height": rows,
+        "width": data.shape[1],
+        "fields": fields,
+        "is_bigendian": is_bigendian,
+        "point_step": layout.itemsize,
+        "row_step": raw.shape[1],
+        "data": raw.ravel(),
+        "is_dense": True,
+    }
+    return STORE.types[CLOUD](**{**said, **changed})
+
+
+@given(
+    count=st.integers(0, 6),
+    rows=st.integers(1, 3),
+    kind=st.sampled_from(sorted(KINDS)),
+    is_bigendian=st.booleans(),
+    padding=st.integers(0, 5),
+    seed=st.integers(0, 2**31),
+)
+def test_points_are_read_whatever_their_layout(
+    count: int, rows: int, kind: int, is_bigendian: bool, padding: int, seed: int
+) -> None:
+    points = np.random.default_rng(seed).normal(size=(count * rows, 3)).astype(KINDS[kind]).astype(np.float64)
+    message = cloud(points, kind=kind, is_bigendian=is_bigendian, padding=padding, rows=rows)
+    found = points_of(STORE.deserialize_cdr(STORE.serialize_cdr(message, CLOUD), CLOUD))
+    np.testing.assert_array_equal(found, points)
+    assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"fields": []}, "the points of a cloud have no x"),
+        ({"data": np.zeros(3, np.uint8)}, "a cloud of 1x2 points of 16 bytes has 3 bytes in rows of 32: too few"),
+        ({"row_step": 8}, "in rows of 8: too few"),
+        ({"point_step": 0}, "coordinate x at byte 4 is not within points of 0"),
+        ({"point_step": 14}, "coordinate z at byte 12 is not within points of 14"),
+    ],
+)
+def test_a_message_that_contradicts_itself_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(MessageError, match=message):
+        points_of(cloud(POINTS, **changed))
+
+
+@pytest.mark.parametrize(("name", "value"), [("datatype", 2), ("count", 3)])
+def test_coordinates_that_are_no_floats_are_refused(name: str, value: int) -> None:
+    message = cloud(POINTS)
+    setattr(message.fields[2], name, value)
+    with pytest.raises(MessageError, match=r"coordinate y of a cloud's points is of type .: publish it as FLOAT32"):
+        points_of(message)
+
+
+def bag(path: Path, **topics: Any) -> Path:
+    """Write a bag with a message of each topic."""
+    with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        for name, message in topics.items():
+            kind = message.__msgtype__
+            connection = writer.add_connection(f"/{name}", kind, typestore=STORE)
+            writer.write(connection, 10**15, STORE.serialize_cdr(message, kind))
+    return path
+
+
+def image() -> Any:
+    return STORE.types[IMAGE](
+        header=header(), height=1, width=1, encoding="mono8", is_bigendian=0, step=1, data=np.zeros(1, np.uint8)
+    )
+
+
+def test_clouds_of_a_bag_are_frames(tmp_path: Path) -> None:
+    path = bag(tmp_path / "drive", points=cloud(POINTS), camera=image())
+    for reference in (f"{path}?voxels={GRID}", f"{path}:/points?voxels={GRID}"):
+        source = open_source(reference)
+        (frame,) = source
+        np.testing.assert_array_equal(frame.image, parse_voxel_grid(GRID).frame(POINTS))
+        assert source.name == "drive:/points"
+    assert place_of(f"{path}:/points?voxels={GRID}") == f"{path}:/points"
+    assert voxel_grid_of(f"{path}?voxels={GRID}") == parse_voxel_grid(GRID)
+    assert voxel_grid_of(str(path)) is None is value_range_of(f"{path}?voxels={GRID}")
+
+
+def test_a_bag_is_asked_for_what_it_has(tmp_path: Path) -> None:
+    path, clouds = (
+        bag(tmp_path / "both", points=cloud(POINTS), camera=image()),
+        bag(tmp_path / "one", lidar=cloud(POINTS)),
+    )
+    with pytest.raises(SourceError, match=r"/camera has images: leave '\?voxels=' out"):
+        open_source(f"{path}:/camera?voxels={GRID}")
+    for reference, topic in ((f"{path}:/points", "/points"), (str(clouds), "/lidar")):
+        with pytest.raises(SourceError, match=rf"{topic} has clouds of points: say which cells .*'\?voxels=256x"):
+            open_source(reference)
+    with pytest.raises(SourceError, match="no point cloud topic /radar; choose from /points"):
+        open_source(f"{path}:/radar?voxels={GRID}")
+    with pytest.raises(SourceError, match="give cells along x, y and z"):
+        open_source(f"{path}?voxels=3")
+    with pytest.raises(SourceError, match="only bags have clouds of points"):
+        open_source(f"{tmp_path}?voxels={GRID}")
+
+
+def test_a_cloud_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = bag(tmp_path / "bad", points=cloud(POINTS, fields=[]))
+    with pytest.raises(SourceError, match="bad:/points, message 0: the points of a cloud have no x"):
+        list(open_source(f"{path}?voxels={GRID}"))
