@@ -122,9 +122,8 @@ USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 (AUTOSTART,) = _declared(_NODES, "LifecycleConfig", "autostart")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
-CAMERA = _declared(
-    _NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values", "voxels"
-)
+CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability", "image_values")
+LIDAR = _declared(_NODES, "ImageConfig", "voxels")
 (_RIGHT_TOPIC,) = _declared(_NODES, "RightImageConfig", "right.image_topic")
 RIGHT_CAMERA = (
     replace(_RIGHT_TOPIC, otherwise="side_by_side, which shows them beside those of image_topic, is not started"),
@@ -157,6 +156,7 @@ CATALOGS = _declared(_CATALOGS, "CatalogFoldersConfig", "catalogs")
 ROBOT = (
     *CAMERA,
     *RIGHT_CAMERA,
+    *LIDAR,
     IMAGE_TOPICS,
     *MODEL,
     *MATCHING,

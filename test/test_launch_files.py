@@ -339,6 +339,11 @@ def test_a_right_camera_is_shown_beside_the_left_one() -> None:
             launched(launch_file("cacheinf"), alone)
     with pytest.raises(ConfigError, match="exclude each other"):
         launched(launch_file("cacheinf"), given[1], "image_topics:=/a/image,/b/image")
+    voxels = "voxels:=4x3x2, 0..4, -1..2, 0..2"
+    with pytest.raises(ConfigError, match=r"voxels and right\.image_topic exclude each other"):
+        launched(launch_file("cacheinf"), given[1], voxels)
+    processes, _ = launched(launch_file("cacheinf"), voxels)
+    assert processes["cached_inference"].parameters["voxels"] == voxels.removeprefix("voxels:=")
 
 
 @needs_launch

@@ -14,6 +14,7 @@ from cacheinf_ros.cache_map import CacheMap
 
 _WIDTH = 448  # pixels
 _QUALITY = 72  # of JPEG
+_SIDE_BY_SIDE = 2  # pictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,8 @@ class Still:
 
     Attributes:
         jpeg: a JPEG file, of a width that suits pages.
-        size: (height, width) of the frame itself; boxes are in its pixels.
+        size: (height, width) of the frame itself, or of a picture where they are laid on each other; boxes are in its
+            pixels.
         pictures: how many pictures it shows side by side; answers are about the left one.
     """
 
@@ -32,7 +34,14 @@ class Still:
 
     @classmethod
     def of(cls, image: NDArray[np.uint8], pictures: int = 1) -> Still:
-        """Shrink a frame, uint8 [height, width, 3]."""
+        """Shrink a frame, uint8 [height, width, 3].
+
+        More than two pictures would be too narrow side by side. They are laid on each other, the brightest pixel on
+        top, which shows an occupancy grid from above.
+        """
+        if pictures > _SIDE_BY_SIDE:
+            rows, columns = image.shape[0], image.shape[1] // pictures
+            image, pictures = image.reshape(rows, pictures, columns, -1).max(axis=1), 1
         height, width = image.shape[:2]
         size = (_WIDTH, max(1, round(height * _WIDTH / width)))
         small = np.asarray(

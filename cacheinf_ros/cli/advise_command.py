@@ -115,11 +115,13 @@ def _measure(options: AdviseOptions, target: Target, link: ServerLink | None) ->
     from cacheinf_ros.bench import ENGINES, StreamPlan, recorded, run_stream_benchmark
     from cacheinf_ros.bench.advice import SKIPS
     from cacheinf_ros.engine import DensePrecision
+    from cacheinf_ros.engine.frame_placement import check_voxels
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.sources import open_source
+    from cacheinf_ros.sources import open_source, voxel_grid_of
 
     source = open_source(options.recording)
     model = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
+    check_voxels(voxel_grid_of(options.recording), model.card)
     plan = StreamPlan(
         own=_own(options, target),
         frames=options.frames,

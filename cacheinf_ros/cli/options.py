@@ -35,8 +35,8 @@ SourceReference = Annotated[
         "--source",
         "-s",
         help="A video, a bag (bag:/topic picks a topic), a folder of images, either with ?values=7000..9000 for "
-        "raw values of a thermal or depth camera, or scene:NAME with NAME one of fixed, "
-        "pan, handheld, forward, turn, parallax.",
+        "raw values of a thermal or depth camera, a bag with ?voxels=CELLS,X,Y,Z for clouds of points, or scene:NAME "
+        "with NAME one of fixed, pan, handheld, forward, turn, parallax.",
     ),
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]

@@ -42,15 +42,17 @@ def quantise(
 
     Example: cacheinf quantise FastestDet.onnx --source clip.mp4
     """
+    from cacheinf_ros.engine.frame_placement import check_voxels
     from cacheinf_ros.engine.quantisation import keep_scales, own_scales, spread
     from cacheinf_ros.engine.quantisation import quantise as find_scales
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.sources import open_source
+    from cacheinf_ros.sources import open_source, voxel_grid_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     if own_scales(loaded) is not None:
         raise ConfigError(f"{loaded.name} was quantised already, and keeps its own scales: set precision to int8")
     recording = open_source(source)
+    check_voxels(voxel_grid_of(source), loaded.card)
     wanted = spread(recording.length or frames * _STEP, frames)
     images = [frame.image for frame in islice(recording, wanted[-1] + 1) if frame.index in wanted]
     console = Console()

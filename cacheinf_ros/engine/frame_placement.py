@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import ModelCard, Resize
+from cacheinf_ros.sources import VoxelGrid
 
 Size = tuple[int, int]
 
@@ -104,6 +106,24 @@ def picture_size(card: ModelCard) -> tuple[int, int]:
 def picture_within(size: tuple[int, int], card: ModelCard) -> tuple[int, int]:
     """Return the (height, width) of the left picture in a frame of this (height, width), or of the only one."""
     return _left(size, card.pictures)
+
+
+def check_voxels(grid: VoxelGrid | None, card: ModelCard) -> None:
+    """Check that each cell of a grid is a pixel of what the model takes: slices that are resized would be blended.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if grid is None:
+        return
+    assert card.input_size is not None
+    slices, (height, width) = grid.slices, grid.frame_size
+    if grid.frame_size != card.input_size or (card.pictures > 1 and slices != card.pictures):
+        taken = f"{card.pictures} of {'x'.join(map(str, picture_size(card)))} pixels"
+        raise ConfigError(
+            f"voxels {grid} make {slices} pictures of {height}x{width // slices} pixels, and {card.name} takes "
+            f"{taken}: give the cells and the order that it was trained with"
+        )
 
 
 def left_picture(frame: NDArray[np.uint8], card: ModelCard) -> NDArray[np.uint8]:

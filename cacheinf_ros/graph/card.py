@@ -25,7 +25,7 @@ _Divisor = Annotated[float, Field(ge=1e-6, le=1e6)]
 _VALUES = {"scale", "mean", "std"}
 VALUE_FIELDS = frozenset({"channel_order", *_VALUES})
 """The fields of a card that say which values the input has."""
-MOST_PICTURES = 128
+MOST_PICTURES = 256
 """The most pictures in a frame: each takes operators of its own."""
 
 

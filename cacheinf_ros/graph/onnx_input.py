@@ -65,9 +65,12 @@ def _side_by_side(
     taken = _sides(inputs[0]) if len(inputs) == 1 else []
     is_stack = _takes(taken, card.pictures)
     if len(inputs) != card.pictures and not is_stack:
+        remedy = "'fixed_inputs' in the card says what others are in every frame"
+        if len(inputs) == 1:
+            fixed = f"[1, {card.pictures}, height, width] or [1, 1, {card.pictures}, height, width]"
+            remedy = f"An input that takes all of them is {fixed}"
         raise ModelError(
-            f"{path} must take {card.pictures} images, as its model card says, but its inputs are: {named}. "
-            "'fixed_inputs' in the card says what others are in every frame"
+            f"{path} must take {card.pictures} images, as its model card says, but its inputs are: {named}. {remedy}"
         )
     if is_stack:
         channels, sizes = [1], [(taken[-2], taken[-1])]
@@ -123,7 +126,7 @@ def _check_values(image: onnx.ValueInfoProto, model: onnx.ModelProto, path: Path
 def _or_several(sides: list[int]) -> str:
     """Say how an input with more channels or slices than an image has can be given a frame; empty: it cannot."""
     several = next((side for side in sides[1:-2] if side > 1), 0)
-    if several > MOST_PICTURES or not _takes(sides, several):
+    if not 1 < several <= MOST_PICTURES or not _takes(sides, several):
         return ""
     return (
         f". If it takes {several} pictures, such as slices of voxels, have each frame show them side by side, and say "

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import COMPARED, check_image, visible_blocks
 from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.matching.black_and_white import is_black_and_white
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import KeyframeMatcher, make_matcher
 from cacheinf_ros.matching.matching_config import IDENTICAL, LASTING_EXPIRY, MatcherName, MatchingConfig
@@ -18,6 +21,7 @@ from cacheinf_ros.matching.savings import Choice
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"
 RESAMPLED = "resampled too often"
+OTHER_LEVELS = "a picture of black and white alone follows another, or is followed by one"
 _NOISE_STEP = 0.5  # dB by which the estimate of the noise must change to count
 
 
@@ -26,6 +30,9 @@ class MatchingStream:
 
     The reference is not the frame before, of which it took over only the active parts: compared with the frame before,
     slow change would slip through below the threshold for ever. For one thread at a time.
+
+    In pictures of black and white alone, as of an occupancy grid, nothing is noise: whatever is configured, only blocks
+    that are equal in every byte are reusable there. (One cell in a block of 10 x 10 is just 20 dB.)
     """
 
     def __init__(self, config: MatchingConfig) -> None:
@@ -33,6 +40,7 @@ class MatchingStream:
         self._matched = 0  # frames matched since the reference was last taken as a whole
         self._dropped: str = FIRST_FRAME  # why there is no reference; empty where there is one
         self._noise = NoiseEstimate()
+        self._has_two_levels = False  # the last picture
         self._config = self._in_use = config
         self._matcher = make_matcher(config)
 
@@ -64,6 +72,7 @@ class MatchingStream:
             MatchingError: this is no such image; the reference stays as it was.
         """
         check_image(image)
+        self._judge(image)
         reason = self._why_anew(image)
         if reason:
             self._start_anew(image)
@@ -103,7 +112,17 @@ class MatchingStream:
         self._config = config
         self._use(config)
 
+    def _judge(self, image: NDArray[np.uint8]) -> None:
+        """Tolerate nothing from the first picture of black and white alone on, until another one comes."""
+        has_two_levels = is_black_and_white(image)
+        if has_two_levels is not self._has_two_levels:
+            self._has_two_levels = has_two_levels
+            self._dropped = self._dropped or OTHER_LEVELS
+            self._use(self._config)
+
     def _use(self, config: MatchingConfig) -> None:
+        if self._has_two_levels:
+            config = config.model_copy(update={"threshold": math.inf, "warp_threshold": 0.0})
         self._in_use = config
         if isinstance(self._matcher, Auto) and config.matcher is MatcherName.AUTO:
             self._matcher.reconfigure(config)
@@ -119,7 +138,11 @@ class MatchingStream:
 
     def _adapt(self, reference: NDArray[np.uint8], image: NDArray[np.uint8], cache_map: CacheMap) -> None:
         """Let the threshold follow the noise, so that a still scene is not computed because of it."""
-        if not self._config.adapt_to_noise or not LOWEST_DB < self._config.threshold < IDENTICAL:
+        if (
+            self._has_two_levels
+            or not self._config.adapt_to_noise
+            or not LOWEST_DB < self._config.threshold < IDENTICAL
+        ):
             return
         self._noise.see(reference, image, cache_map)
         wanted = max(0.0, min(self._config.threshold, self._noise.threshold_db))

@@ -89,6 +89,10 @@ class CatalogPipeline:
         """Read the catalogs; raises :class:`CacheinfError` where that fails, or no variant of a model may run."""
         get, log = node.parameters.get, node.get_logger()
         self._node = node
+        if get(ImageConfig).voxels:
+            raise ConfigError(
+                "voxels: variants of a catalog may take smaller frames; run the model by cached_inference"
+            )
         config = get(CatalogConfig)
         folders = config.read(int8=computes_int8(get(EngineConfig).device))
         config.demands(folders)  # before anything is prepared, so that a mistake is reported at once

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, mode_of_maps
+from cacheinf_ros.engine.frame_placement import check_voxels
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.energy import reported_energy
@@ -107,6 +108,7 @@ class Pipeline:
         self._make_scheduler = make_scheduler
         models = models or ModelPool()
         self._model = model = models.open(get(ModelConfig))
+        check_voxels(get(ImageConfig).voxel_grid, model.card)
         with models.compiling, Contention() as contention:
             self._runner = Runner(
                 model,

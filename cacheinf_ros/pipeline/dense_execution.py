@@ -113,7 +113,8 @@ def may_quantise(model: Model, config: EngineConfig) -> bool:
 
 def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutputs]:
     """Return the outputs by name for each of the built-in photographs; each picture of a frame shows it."""
-    frames = [np.concatenate([image] * model.card.pictures, axis=1) for image in load_photographs(Gallery.TEST)]
+    shown = load_photographs(Gallery.TEST)
+    frames = (np.concatenate([image] * model.card.pictures, axis=1) for image in shown)  # one at a time: they are large
     return [
         {name: np.copy(value) for name, value in compute_densely(model, backend, frame).outputs.items()}
         for frame in frames

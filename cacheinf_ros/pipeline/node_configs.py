@@ -91,7 +91,7 @@ def _with_usable_range(value: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class ImageConfig(Config):
-    """The topic of the camera's images."""
+    """The topic of the camera's images, or of a lidar's clouds of points."""
 
     image_topic: str = parameter(
         "camera/image",
@@ -110,8 +110,8 @@ class ImageConfig(Config):
     )
     voxels: str = unlisted(
         "",
-        "cells that show the clouds of points (PointCloud2) of image_topic: how many along x, y and z, and from where "
-        "to where they reach; empty: it has images",
+        "cells that show the clouds of points (PointCloud2) of image_topic: how many along x, y and z, from where to "
+        "where they reach, and the order of axes (zxy); empty: it has images",
         example="256x256x32, 0..51.2, -25.6..25.6, -2..4.4",
     )
     queue_size: int = unlisted(
@@ -132,7 +132,7 @@ class ImageConfig(Config):
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
         if self.voxels and (self.image_transport is not ImageTransport.RAW or any(self.image_values)):
-            raise ValueError("voxels are of clouds of points, which image_transport and image_values say nothing of")
+            raise ValueError("voxels are of clouds of points: leave image_transport and image_values out")
         return self
 
     @property
@@ -162,7 +162,6 @@ class RightImageConfig(Config):
     def beside(self, left: ImageConfig) -> ImageConfig:
         """Return the configuration of a camera that is like the ``left`` one otherwise."""
         return left.changed(
-            voxels="",
             image_topic=self.image_topic,
             image_transport=self.image_transport,
             image_values=self.image_values,
@@ -362,7 +361,8 @@ class ReplayConfig(Config):
 
     source: str = parameter(
         "scene:handheld",
-        "a video, a bag, a folder of images (bag or folder: ?values=7000..9000 for raw values), or scene:NAME; two of "
+        "a video, a bag, a folder of images (bag or folder: ?values=7000..9000 for raw values; bag: ?voxels=... for "
+        "clouds of points), or scene:NAME; two of "
         "them with ' + ' between are shown side by side",
     )
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)

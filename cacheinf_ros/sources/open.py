@@ -42,6 +42,8 @@ def open_source(reference: str) -> Source:
         SourceError: the source does not exist, cannot be read, or holds no picture.
     """
     if pair := _split_pair(reference):
+        if any(voxel_grid_of(side) for side in pair):
+            raise SourceError(f"{reference}: clouds of points are shown alone, without a picture beside them")
         return PairSource(*map(open_source, pair))
     if reference.startswith(_SCENE):
         scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
@@ -69,10 +71,10 @@ def open_source(reference: str) -> Source:
 
 
 def place_of(reference: str) -> str:
-    """Return the same text for all spellings of a recording's path, with its topic; raw values do not count.
+    """Return the same text for all spellings of a recording's path, with its topic; raw values and cells do not count.
 
     Raises:
-        SourceError: the range of values cannot be read.
+        SourceError: the range of values, or the cells, cannot be read.
     """
     if pair := _split_pair(reference):
         return _BESIDE.join(map(place_of, pair))
@@ -151,6 +153,8 @@ def _shown(reference: str) -> ValueRange | VoxelGrid | None:
 
 def _split_shown(reference: str) -> tuple[str, ValueRange | VoxelGrid | None]:
     """Split what is behind a question mark off, and read it; a path that exists as it stands is never split."""
+    if _VALUES in reference and _VOXELS in reference and not Path(reference).exists():
+        raise SourceError(f"{reference}: {_VALUES} is for images and {_VOXELS} for clouds of points; leave one out")
     parsers: tuple[tuple[str, Callable[[str], ValueRange | VoxelGrid]], ...] = (
         (_VALUES, parse_range),
         (_VOXELS, parse_voxel_grid),

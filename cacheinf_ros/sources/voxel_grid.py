@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.cache_map import LARGEST_SIDE
 from cacheinf_ros.errors import ConfigError, quoted
 from cacheinf_ros.sources.picture_files import MOST_PIXELS
 
 _AXES = "xyz"
 _USUAL_ORDER = "zxy"
 _OCCUPIED = 255
-_LARGEST = 1e6  # metres
+_LARGEST, _LEAST_LENGTH = 1e6, 1e-6  # metres, as a rule
 EXAMPLE = "256x256x32, 0..51.2, -25.6..25.6, -2..4.4"
 """A grid as users write it: that of SemanticKITTI's scenes."""
+_CELLS = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}", re.IGNORECASE)
 _FORM = f"give cells along x, y and z, and from where to where they reach, such as '{EXAMPLE}'"
 
 
@@ -48,10 +53,17 @@ class VoxelGrid:
         for axis, cells, (least, most) in zip(_AXES, self.cells, self.ranges, strict=True):
             if cells < 1:
                 raise ConfigError(f"{cells} cells along {axis}: give at least one")
-            if not -_LARGEST <= least < most <= _LARGEST:  # also refuses NaN
-                raise ConfigError(f"{least:g}..{most:g} along {axis}: give the lower end first, and no end twice")
-        if math.prod(self.cells) > MOST_PIXELS:
-            raise ConfigError(f"{math.prod(self.cells)} cells are more than the {MOST_PIXELS} pixels of a frame")
+            if not (least >= -_LARGEST and most <= _LARGEST and most - least >= _LEAST_LENGTH):  # also refuses NaN
+                raise ConfigError(
+                    f"{least:g}..{most:g} along {axis}: give the lower end first, the higher one at least "
+                    f"{_LEAST_LENGTH:g} above it, and neither beyond {_LARGEST:g}"
+                )
+        if math.prod(self.cells) > MOST_PIXELS or max(self.frame_size) > LARGEST_SIDE:
+            slices, rows, columns = self._shape
+            raise ConfigError(
+                f"{slices} slices of {rows}x{columns} cells side by side are more than a frame shows: {LARGEST_SIDE} "
+                f"pixels along a side, {MOST_PIXELS} in all"
+            )
 
     def __str__(self) -> str:
         """Return the grid as :func:`parse_voxel_grid` reads it."""
@@ -73,23 +85,27 @@ class VoxelGrid:
         """Return the frame that shows which cells have a point in them.
 
         Args:
-            points: [n, 3], (x, y, z). Those outside the box are left out, and those that are not finite.
+            points: [3, n], (x, y, z). Those outside the box are left out, and those that are not finite.
 
         Returns:
             uint8 [height, width, 3]: 255 where a cell has a point, else 0.
         """
-        least, most = np.array(self.ranges).T
-        inside = points[((points >= least) & (points < most)).all(axis=1)]  # false for NaN
-        at = ((inside - least) * (np.array(self.cells) / (most - least))).astype(np.intp)
-        np.minimum(at, np.array(self.cells) - 1, out=at)  # rounding
-        part, row, column = (at[:, _AXES.index(axis)] for axis in self.order)
+        is_inside = np.ones(points.shape[1], np.bool_)
+        for values, (least, most) in zip(points, self.ranges, strict=True):
+            is_inside &= (values >= least) & (values < most)  # false for NaN
+        kept, at = np.flatnonzero(is_inside), {}
+        for axis, values, cells, (least, most) in zip(_AXES, points, self.cells, self.ranges, strict=True):
+            at[axis] = ((values[kept] - least) * (cells / (most - least))).astype(np.intp)
+            np.minimum(at[axis], cells - 1, out=at[axis])  # rounding
+        first, second, third = list(self.order)
+        slices, _, columns = self._shape
         occupied = np.zeros(self.frame_size, np.uint8)
-        occupied[row, part * self._shape[2] + column] = _OCCUPIED
+        occupied.ravel()[(at[second] * slices + at[first]) * columns + at[third]] = _OCCUPIED
         return np.asarray(cv2.cvtColor(occupied, cv2.COLOR_GRAY2BGR), np.uint8)
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        """(slices, rows, columns)."""
+        """How many slices, and how many rows and columns each of them has."""
         first, second, third = (self.cells[_AXES.index(axis)] for axis in self.order)
         return first, second, third
 
@@ -104,18 +120,20 @@ def parse_voxel_grid(text: str) -> VoxelGrid:
     try:
         if len(parts) not in (4, 5):
             raise ValueError
-        cells = tuple(int(number) for number in parts[0].split("x"))
-        ranges = tuple(_range(part) for part in parts[1:4])
-        if len(cells) != len(_AXES):
+        found = _CELLS.fullmatch(parts[0])
+        if found is None:
             raise ValueError
+        ranges = tuple(_range(part) for part in parts[1:4])
     except ValueError:
         raise ConfigError(f"voxels {quoted(text)}: {_FORM}") from None
     try:
-        return VoxelGrid((cells[0], cells[1], cells[2]), (ranges[0], ranges[1], ranges[2]), *parts[4:])
+        return VoxelGrid((int(found[1]), int(found[2]), int(found[3])), (ranges[0], ranges[1], ranges[2]), *parts[4:])
     except ConfigError as error:
         raise ConfigError(f"voxels {quoted(text)}: {error}") from None
 
 
 def _range(text: str) -> tuple[float, float]:
-    least, _, most = text.partition("..")
-    return float(least), float(most)
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise ValueError
+    return float(found[1]), float(found[2])

@@ -129,7 +129,7 @@ def test_outputs_are_about_the_left_of_two_pictures(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("pictures: 0", "pictures = 0"),
-        ("pictures: 129", "pictures = 129"),
+        ("pictures: 257", "pictures = 257"),
         ("pictures: 3\ninput_size: 32x97", "3 pictures: choose a width that 3 divides"),
         ("pictures: 2\none_channel_range: [1]", "one_channel_range"),
         ("pictures: 2\nresize: letterbox", "with 2 pictures in a frame, resize is stretch: the margins of letterbox"),

@@ -15,12 +15,13 @@ from pairs import assert_one_and_two_agree
 from voxel_network import CARD, FRAME, SIZE, SLICES, card, network
 
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
-from cacheinf_ros.engine.frame_placement import picture_size
-from cacheinf_ros.errors import EngineError, ModelError
+from cacheinf_ros.engine.frame_placement import check_voxels, picture_size
+from cacheinf_ros.errors import ConfigError, EngineError, ModelError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.map_producer import MapProducer
+from cacheinf_ros.sources import parse_voxel_grid
 
 KINDS = pytest.mark.parametrize("is_volume", [False, True], ids=["channels", "volume"])
 
@@ -70,7 +71,7 @@ def test_what_a_voxel_changes_is_all_that_is_computed(tmp_path: Path, is_volume:
     network(tmp_path, is_volume=is_volume)
     model = load_model(card(tmp_path))
     engine = Engine(model, EngineConfig(mode=Mode.EXACT))
-    producer, config = MapProducer(MatchingConfig()), MatchingConfig(matcher="identity", block_size=8)
+    producer, config = MapProducer(MatchingConfig()), MatchingConfig()  # by which one voxel is within the threshold
     first, second = frame(), frame()
     second[12, 2 * SIZE[1] + 16] = 255 - second[12, 2 * SIZE[1] + 16]  # a voxel in the third slice
     for index, image in enumerate((first, second)):
@@ -78,6 +79,26 @@ def test_what_a_voxel_changes_is_all_that_is_computed(tmp_path: Path, is_volume:
         np.testing.assert_allclose(found.outputs["y"], answer(model, image), rtol=1e-4, atol=1e-3)
     assert found.mode is Mode.EXACT
     assert 0 < found.active_share < 1 / 3
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        (f"{SIZE[0]}x{SIZE[1]}x{SLICES}, 0..1, 0..1, 0..1", True),
+        (f"{SLICES}x{SIZE[0]}x{SIZE[1]}, 0..1, 0..1, 0..1, xyz", True),
+        (f"{SIZE[0]}x{SLICES}x{SIZE[1]}, 0..1, 0..1, 0..1, zxy", False),  # as large a frame, of 32 slices
+        (f"{SIZE[0] // 2}x{SIZE[1]}x{SLICES}, 0..1, 0..1, 0..1", False),
+    ],
+)
+def test_a_grid_that_is_not_the_models_is_refused(tmp_path: Path, text: str, fits: bool) -> None:
+    network(tmp_path, is_volume=False)
+    model = load_model(card(tmp_path))
+    check_voxels(None, model.card)
+    if fits:
+        check_voxels(parse_voxel_grid(text), model.card)
+    else:
+        with pytest.raises(ConfigError, match=r"and card takes 6 of 24x32 pixels: give the cells and the order"):
+            check_voxels(parse_voxel_grid(text), model.card)
 
 
 def test_as_many_inputs_as_pictures_take_one_each(tmp_path: Path) -> None:
@@ -127,6 +148,10 @@ def test_the_error_without_a_card_says_what_the_card_must_say(tmp_path: Path, is
         (
             CARD.replace("6", "5"),
             r"must take 5 images, as its model card says, but its inputs are: grid \[1, 6, 24, 32\]",
+        ),
+        (
+            CARD.replace("6", "5"),
+            r"An input that takes all of them is \[1, 5, height, width\] or \[1, 1, 5, height, width\]",
         ),
         (CARD.replace("one_channel_range: [0, 1]\n", ""), "Say in its model card what black and white are"),
     ],

@@ -66,6 +66,11 @@ def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, data: 
     with pytest.raises(MessageError, match=r"image_values \[7000\.0, 9000\.0\], here they are \[0\.0, 0\.0\]"):
         link_from(message, (0.0, 0.0))
     assert link_from(message, (7000.0, 9000.0)).sequence == sequence
+    grid = "2x2x2, 0..1, 0..1, 0..1, zxy"
+    of_points = cache_map_message(header(stamp), link, (0.0, 0.0), grid)
+    assert link_from(of_points, (0.0, 0.0), grid).sequence == link_from(of_points).sequence == sequence
+    with pytest.raises(MessageError, match=r"voxels '2x2x2, .*', here they are ''; start both nodes with the same"):
+        link_from(of_points, (0.0, 0.0))
     assert (back.session, back.sequence, back.reference_sequence) == ("a", sequence, before)
     assert (back.stamp_ns, back.reference_stamp_ns, back.matcher) == (stamp, reference, "identity")
     assert back.cache_map.image_size == cache_map.image_size

@@ -78,7 +78,7 @@ def test_answers_are_those_of_the_voxels(rig: Any, lidar: Any, tmp_path: Path, i
         lidar(cloud(number * 100 * MS, points(moved)))
         rig.station.wait_for_results(number)
         result = rig.station.results[-1]
-        frame = parse_voxel_grid(VOXELS).frame(points(moved))
+        frame = parse_voxel_grid(VOXELS).frame(points(moved).T)
         with torch.inference_mode():
             expected = model.module(torch.from_numpy(Preprocessor(model.card).input(frame)))["y"].numpy()
         assert not result.error and result.header.frame_id == "lidar"
@@ -135,11 +135,32 @@ def test_maps_are_used_if_their_voxels_are_the_same(rig: Any, lidar: Any, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("executable", "given", "message"),
+    [
+        (
+            "cached_inference",
+            {"voxels": VOXELS.replace("x6,", "x5,")},
+            "make 5 pictures of 24x32 pixels, and card takes 6",
+        ),
+        ("side_by_side", {"voxels": VOXELS}, "side_by_side shows images"),
+    ],
+)
+def test_nodes_that_cannot_show_these_voxels_end(
+    rig: Any, tmp_path: Path, executable: str, given: dict[str, Any], message: str
+) -> None:
+    network(tmp_path, is_volume=False)
+    model = {"model": card(tmp_path)} if executable == "cached_inference" else {}
+    node = rig.nodes.start(NodeCommand(executable=executable, parameters={**given, **model}))
+    assert node.wait(DEADLINE_S) == 2
+    assert message in node.output
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"voxels": "32"}, "give cells along x, y and z"),
-        ({"voxels": VOXELS, "image_transport": "compressed"}, "image_transport and image_values say nothing of"),
-        ({"voxels": VOXELS, "image_values": [0.0, 5.0]}, "image_transport and image_values say nothing of"),
+        ({"voxels": VOXELS, "image_transport": "compressed"}, "leave image_transport and image_values out"),
+        ({"voxels": VOXELS, "image_values": [0.0, 5.0]}, "leave image_transport and image_values out"),
     ],
 )
 def test_parameters_that_make_no_frames_are_refused(given: dict[str, Any], message: str) -> None:

@@ -85,7 +85,7 @@ def test_points_are_read_whatever_their_layout(
     points = np.random.default_rng(seed).normal(size=(count * rows, 3)).astype(KINDS[kind]).astype(np.float64)
     message = cloud(points, kind=kind, is_bigendian=is_bigendian, padding=padding, rows=rows)
     found = points_of(STORE.deserialize_cdr(STORE.serialize_cdr(message, CLOUD), CLOUD))
-    np.testing.assert_array_equal(found, points)
+    np.testing.assert_array_equal(found.T, points)
     assert found.dtype == np.float64
 
 
@@ -94,8 +94,9 @@ def test_points_are_read_whatever_their_layout(
     [
         ({"fields": []}, "the points of a cloud have no x"),
         ({"data": np.zeros(3, np.uint8)}, "a cloud of 1x2 points of 16 bytes has 3 bytes in rows of 32: too few"),
-        ({"row_step": 8}, "in rows of 8: too few"),
+        ({"height": 2, "row_step": 8}, "in rows of 8: too few"),
         ({"point_step": 0}, "coordinate x at byte 4 is not within points of 0"),
+        ({"point_step": 2**31}, "is not within points of 2147483648 bytes, of 1048576 at most"),
         ({"point_step": 14}, "coordinate z at byte 12 is not within points of 14"),
     ],
 )
@@ -104,12 +105,27 @@ def test_a_message_that_contradicts_itself_is_refused(changed: dict[str, Any], m
         points_of(cloud(POINTS, **changed))
 
 
-@pytest.mark.parametrize(("name", "value"), [("datatype", 2), ("count", 3)])
-def test_coordinates_that_are_no_floats_are_refused(name: str, value: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"), [("datatype", 2, "is of type 2: publish it as FLOAT32"), ("count", 3, "has 3 values")]
+)
+def test_coordinates_that_are_no_floats_are_refused(name: str, value: int, said: str) -> None:
     message = cloud(POINTS)
     setattr(message.fields[2], name, value)
-    with pytest.raises(MessageError, match=r"coordinate y of a cloud's points is of type .: publish it as FLOAT32"):
+    with pytest.raises(MessageError, match=f"coordinate y of a cloud's points {said}"):
         points_of(message)
+
+
+def test_what_publishers_leave_out_is_not_missed() -> None:
+    """A row's length where there is one row, the padding behind the last one, a count of 1, fields of no points."""
+    np.testing.assert_array_equal(points_of(cloud(POINTS, row_step=0)).T, POINTS)
+    padded = cloud(np.tile(POINTS, (2, 1)), rows=2, padding=3)
+    padded.data = padded.data[:-3]
+    np.testing.assert_array_equal(points_of(padded).T, np.tile(POINTS, (2, 1)))
+    uncounted = cloud(POINTS)
+    for field in uncounted.fields:
+        field.count = 0
+    np.testing.assert_array_equal(points_of(uncounted).T, POINTS)
+    assert points_of(cloud(POINTS, width=0, fields=[], point_step=0)).shape == (3, 0)
 
 
 def bag(path: Path, **topics: Any) -> Path:
@@ -133,7 +149,7 @@ def test_clouds_of_a_bag_are_frames(tmp_path: Path) -> None:
     for reference in (f"{path}?voxels={GRID}", f"{path}:/points?voxels={GRID}"):
         source = open_source(reference)
         (frame,) = source
-        np.testing.assert_array_equal(frame.image, parse_voxel_grid(GRID).frame(POINTS))
+        np.testing.assert_array_equal(frame.image, parse_voxel_grid(GRID).frame(POINTS.T))
         assert source.name == "drive:/points"
     assert place_of(f"{path}:/points?voxels={GRID}") == f"{path}:/points"
     assert voxel_grid_of(f"{path}?voxels={GRID}") == parse_voxel_grid(GRID)
@@ -154,6 +170,10 @@ def test_a_bag_is_asked_for_what_it_has(tmp_path: Path) -> None:
         open_source(f"{path}:/radar?voxels={GRID}")
     with pytest.raises(SourceError, match="give cells along x, y and z"):
         open_source(f"{path}?voxels=3")
+    with pytest.raises(SourceError, match=r"for images and .* for clouds of points; leave one out"):
+        open_source(f"{path}?voxels={GRID}?values=0..5")
+    with pytest.raises(SourceError, match="clouds of points are shown alone"):
+        open_source(f"{path}?voxels={GRID} + {path}:/camera")
     with pytest.raises(SourceError, match="only bags have clouds of points"):
         open_source(f"{tmp_path}?voxels={GRID}")
 

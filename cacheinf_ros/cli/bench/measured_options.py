@@ -34,10 +34,17 @@ class MeasuredOptions(RecordingOptions):
     json_file: JsonFile = None
 
     def load(self) -> Model:
-        """Load the model; raises :class:`ModelError` or :class:`ConfigError` where that fails."""
-        from cacheinf_ros.graph import load_model
+        """Load the model; raises :class:`ModelError` or :class:`ConfigError` where that fails.
 
-        return load_model(self.model, weights=self.weights, input_size=parse_size(self.size))
+        Where the recording is shown as voxels that the model does not take, it fails, too.
+        """
+        from cacheinf_ros.engine.frame_placement import check_voxels
+        from cacheinf_ros.graph import load_model
+        from cacheinf_ros.sources import voxel_grid_of
+
+        model = load_model(self.model, weights=self.weights, input_size=parse_size(self.size))
+        check_voxels(voxel_grid_of(self.source), model.card)
+        return model
 
     def write(self, report: Mapping[str, Any], source: str | None = None) -> None:
         """Write a report with what it was measured on: the recording, or the ``source`` that replaced it."""

@@ -20,6 +20,7 @@ Numbers = NDArray[np.float64]
 
 _CELLS = 20_000  # the largest number of cells into which the picture is divided: more add nothing that matters
 _EVERYWHERE = np.inf
+_ACROSS = 512  # pixels from left to right: two in each of as many pictures as a card may say
 
 
 class Activity:
@@ -60,13 +61,15 @@ class Activity:
 
 
 def _single_pixels(size: tuple[int, int]) -> Regions:
-    """Return one pixel in the middle of a map, and one in the middle of each half: tensors may be about one of these.
+    """Return a pixel in the middle of a map, one in the middle of each half, and many from left to right.
 
-    That is so where frames show several pictures side by side.
+    Where frames show several pictures side by side, tensors may be about one of these.
     """
     (height, width), half = size, size[1] // 2
-    place = np.full(3, (height - 1) // 2), np.array([(width - 1) // 2, (half - 1) // 2, half + (half - 1) // 2])
-    return Regions.of(place, place, np.ones(3, np.int64))
+    middles = [(width - 1) // 2, (half - 1) // 2, half + (half - 1) // 2]
+    columns = np.array([*middles, *((2 * np.arange(_ACROSS) + 1) * width // (2 * _ACROSS))])
+    place = np.full(len(columns), (height - 1) // 2), columns
+    return Regions.of(place, place, np.ones(len(columns), np.int64))
 
 
 def _reach(seen: Regions, size: tuple[int, int], input_size: tuple[int, int]) -> float:

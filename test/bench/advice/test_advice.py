@@ -29,7 +29,7 @@ from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, UseServerConfig
-from cacheinf_ros.sources import ValueRange, value_range_of
+from cacheinf_ros.sources import ValueRange, value_range_of, voxel_grid_of
 
 CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig, UseServerConfig)
 
@@ -258,6 +258,9 @@ def test_nodes_take_the_values_of_the_recording() -> None:
     )
     read = yaml.safe_load(text)["/**"]["ros__parameters"]
     assert ImageConfig(image_values=read["image_values"]).value_range == ValueRange(7000, 9000)
+    grid = voxel_grid_of("drive.mcap:/points?voxels=4x3x2,0..4,-1..2,0..2")
+    read = yaml.safe_load(parameters_yaml(choice, "scenenet", voxels=grid))["/**"]["ros__parameters"]
+    assert ImageConfig(voxels=read["voxels"]).voxel_grid == grid is not None
     assert "image_values" not in parameters_yaml(
         choice, "scenenet", value_ranges=[value_range_of("scene:fixed?seed=1")]
     )

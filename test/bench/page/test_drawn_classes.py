@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from cacheinf_ros.bench.page.player import _answer
 from cacheinf_ros.bench.page.worst_frames import draw_decision
@@ -36,3 +37,17 @@ def test_of_two_pictures_the_left_one_is_tinted() -> None:
     changed = (drawn != still.picture()).any(2)
     half = drawn.shape[1] // 2
     assert changed[:, : half - 8].all() and not changed[:, half + 8 :].any()
+
+
+def test_many_pictures_are_laid_on_each_other() -> None:
+    """Four of 60 x 80 pixels, of which the third and the fourth show something: in its upper left, and lower right."""
+    frame = np.zeros((60, 4 * 80, 3), np.uint8)
+    frame[:20, 2 * 80 : 2 * 80 + 20] = 255
+    frame[40:, 4 * 80 - 20 :] = 255
+    still = Still.of(frame, 4)
+    assert (still.size, still.pictures) == ((60, 80), 1)
+    shown = still.picture()
+    height, width = shown.shape[:2]
+    assert [shown[5, 5].min(), shown[-5, -5].min(), shown[height // 2, width // 2].max()] == pytest.approx(
+        [255, 255, 0], abs=9
+    )

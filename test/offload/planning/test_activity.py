@@ -32,16 +32,19 @@ def kept_engine() -> Engine:
     return Engine(mixed_model(), EngineConfig(dense_fallback=False))
 
 
-class Halves(nn.Module):
-    """Two pictures side by side, each of which goes through a convolution of its own."""
+class Parts(nn.Module):
+    """Pictures side by side, each of which goes through a convolution of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, pictures: int) -> None:
         super().__init__()
-        self.left, self.right = (nn.Conv2d(3, 2, 3, padding=1) for _ in range(2))
+        self.convolutions = nn.ModuleList(nn.Conv2d(3, 2, 3, padding=1) for _ in range(pictures))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        left, right = x.chunk(2, dim=3)
-        return torch.maximum(self.left(left), self.right(right))
+        parts = x.chunk(len(self.convolutions), dim=3)
+        found = [convolution(part) for convolution, part in zip(self.convolutions, parts, strict=True)]
+        while len(found) > 1:
+            found.append(torch.maximum(found.pop(0), found.pop(0)))
+        return found[0]
 
 
 def test_the_pixel_in_the_middle_counts_where_it_reaches_a_tensor() -> None:
@@ -55,10 +58,12 @@ def test_the_pixel_in_the_middle_counts_where_it_reaches_a_tensor() -> None:
             assert several[active].last[axis][0] == alone[active].last[axis][0]
 
 
-def test_both_of_two_pictures_are_reached() -> None:
-    work = Workload(lay_out(graph_of(Halves(), (24, 48))))
+@pytest.mark.parametrize("pictures", [2, 5, 32])
+def test_all_pictures_side_by_side_are_reached(pictures: int) -> None:
+    size = (24, 24 * pictures)
+    work = Workload(lay_out(graph_of(Parts(pictures), size)))
     assert (work.activity.reach >= 0.0).all()
-    assert (work.activity.shares(np.ones((24, 48), np.uint8)) == 1.0).all()
+    assert (work.activity.shares(np.ones(size, np.uint8)) == 1.0).all()
 
 
 def test_a_pixel_reaches_its_receptive_field() -> None:
