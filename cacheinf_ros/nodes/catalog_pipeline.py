@@ -24,6 +24,7 @@ from cacheinf_ros.catalog.serving.serving_places import Places
 from cacheinf_ros.energy import PowerModel, RequestEnergy
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.quantisation import computes_int8
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
