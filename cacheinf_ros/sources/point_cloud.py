@@ -34,7 +34,8 @@ def points_of(message: Any) -> NDArray[np.float64]:
     found = np.empty((len(_COORDINATES), height * width))
     for axis, (kind, offset) in enumerate(places):
         cloud: NDArray[Any] = np.ndarray((height, width), kind, message.data, offset, (row_step, step))
-        found[axis] = cloud.ravel()
+        with np.errstate(invalid="ignore"):  # a NaN of any bits stays one
+            found[axis] = cloud.ravel()
     return found
 
 

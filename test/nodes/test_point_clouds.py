@@ -71,6 +71,7 @@ def test_answers_are_those_of_the_voxels(rig: Any, lidar: Any, tmp_path: Path, i
     taken = {"image_topic": TOPIC, "voxels": VOXELS, "model": card(tmp_path), "outputs": "all"}
     node = rig.nodes.start(rig.command("cached_inference", mode="exact", **taken))
     node.wait_ready()
+    rig.station.diagnostics.clear()  # forget nodes that have ended
     assert wait_until(lambda: rig.station.said("cached_inference").get("image_publishers") == "1", DEADLINE_S)
     rig.station.wait_for_publisher()
     model = load_model(card(tmp_path))
@@ -95,6 +96,7 @@ def test_a_cloud_without_coordinates_is_an_error_and_ends_nothing(rig: Any, lida
     taken = {"image_topic": TOPIC, "voxels": VOXELS, "model": card(tmp_path)}
     node = rig.nodes.start(rig.command("cached_inference", **taken))
     node.wait_ready()
+    rig.station.diagnostics.clear()  # forget nodes that have ended
     assert wait_until(lambda: rig.station.said("cached_inference").get("image_publishers") == "1", DEADLINE_S)
     rig.station.wait_for_publisher()
     broken = cloud(100 * MS, points())
@@ -120,6 +122,7 @@ def test_maps_are_used_if_their_voxels_are_the_same(rig: Any, lidar: Any, tmp_pa
     ]
     for node in nodes:
         node.wait_ready()
+    rig.station.diagnostics.clear()  # forget nodes that have ended
     for name in ("inference", "matcher"):
         assert wait_until(lambda name=name: rig.station.said(name).get("image_publishers") == "1", DEADLINE_S)  # type: ignore[misc]
     rig.station.wait_for_publisher()
