@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.ir import COLOURS, LARGEST_LEVEL
 
+_GREEN = 1  # in either order of channels
 _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenCV makes colours grey
 
 
@@ -49,7 +50,11 @@ class PictureInputs(nn.Module):
         """Take the inputs in the order, from left to right, in which the frame shows their pictures."""
         super().__init__()
         self._inputs = inputs
-        weights, shift = _depth(card) if card.pictures > 1 else (_LUMA, 0.0)
+        weights, shift = list(_LUMA), 0.0
+        if card.pictures > 1:  # the mean level of the channels counts
+            factors, summands = _undone(card)
+            weights, shift = [factor / COLOURS for factor in factors], sum(summands) / COLOURS
+            self._factor, self._summand = factors[_GREEN], summands[_GREEN]
         self.register_buffer("_weights", torch.tensor(weights).reshape(1, COLOURS, 1, 1), persistent=False)
         self.register_buffer("_shift", torch.tensor([shift]) if shift else None, persistent=False)
 
@@ -78,8 +83,16 @@ class PictureInputs(nn.Module):
         return nn.functional.conv2d(picture, self._weights, self._shift)
 
     def _beneath_each_other(self, frame: Tensor, by: PictureInput) -> Tensor:
-        """Return all pictures of a frame, grey, as channels, or as slices of a volume."""
-        grey = self._with_channels(frame, by.channels)
+        """Return all pictures of a frame, grey, as channels, or as slices of a volume.
+
+        One channel counts, as all three are the same in grey pictures. Their weighted sum, over pictures of so many
+        pixels, would take other engines as long as a third of a network.
+        """
+        grey = frame[:, _GREEN : _GREEN + 1]
+        if self._factor != 1:
+            grey = grey * self._factor
+        if self._summand:
+            grey = grey + self._summand
         channels = torch.cat([_picture(grey, i, by.size[1]) for i in range(by.pictures)], 1)
         return channels.unsqueeze(1) if by.is_volume else channels
 
@@ -89,11 +102,11 @@ def _picture(frame: Tensor, number: int, width: int) -> Tensor:
     return frame[:, :, :, number * width : (number + 1) * width]
 
 
-def _depth(card: ModelCard) -> tuple[tuple[float, ...], float]:
-    """Return by what normalised channels are multiplied, and what is added, to give a value of the card's range.
+def _undone(card: ModelCard) -> tuple[list[float], list[float]]:
+    """Return by what each normalised channel is multiplied, and what is added, to give a value of the card's range.
 
-    The mean level of the channels counts: each is (level * scale - mean) / std, which is undone here.
+    A channel is (level * scale - mean) / std, which is undone here.
     """
     black, white = card.one_channel_range
-    per_level = (white - black) / (LARGEST_LEVEL * COLOURS * card.scale)
-    return tuple(per_level * std for std in card.std), black + per_level * sum(card.mean)
+    per_level = (white - black) / (LARGEST_LEVEL * card.scale)
+    return [per_level * std for std in card.std], [black + per_level * mean for mean in card.mean]
