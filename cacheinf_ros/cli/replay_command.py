@@ -21,13 +21,15 @@ from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.cli.output_files import checked_folder, writing
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.frame_placement import check_voxels
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.mode import Mode
-from cacheinf_ros.sources import label_of, open_source
+from cacheinf_ros.sources import label_of, open_source, voxel_grid_of
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.node_answers import Reading
+    from cacheinf_ros.graph import Model
     from cacheinf_ros.harness.playback import Played
 
 _SHOWN = {
@@ -82,6 +84,8 @@ def replay(options: ReplayOptions) -> None:
     Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
     """
     open_source(options.source)  # a mistake is reported before anything starts
+    if (grid := voxel_grid_of(options.source)) is not None:  # the node is given ready images, and cannot know
+        check_voxels(grid, _load(options).card)
     parameters: dict[str, Any] = {
         "model": options.model, "weights": options.weights, "input_size": options.size, "mode": options.mode.value,
         "matcher": options.matcher.value, "threshold": min(options.threshold, 100.0), "block_size": options.block_size,
@@ -95,6 +99,13 @@ def replay(options: ReplayOptions) -> None:
         _write_page(options, played, readings)
     if played.unanswered or report["errors"]:
         raise typer.Exit(1)
+
+
+def _load(options: ReplayOptions) -> Model:
+    from cacheinf_ros.graph import load_model
+
+    weights = Path(options.weights) if options.weights else None
+    return load_model(options.model, weights=weights, input_size=parse_size(options.size))
 
 
 def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, list[Reading]]:
@@ -155,7 +166,6 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
     from cacheinf_ros.bench.page import replay_page, write_page
     from cacheinf_ros.bench.replayed import NODES, ReplayComparison, compare_replay
     from cacheinf_ros.engine import DensePrecision
-    from cacheinf_ros.graph import load_model
 
     console = Console()
     wanted = {DensePrecision.FLOAT32, *([DensePrecision.INT8] if options.int8 else [])}
@@ -165,9 +175,7 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
         readings=readings,
         fps=options.rate or 0.0,
     )
-    model = load_model(
-        options.model, weights=Path(options.weights) if options.weights else None, input_size=parse_size(options.size)
-    )
+    model = _load(options)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
         task = bar.add_task("preparing dense engines", total=None)

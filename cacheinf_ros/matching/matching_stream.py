@@ -32,7 +32,8 @@ class MatchingStream:
     slow change would slip through below the threshold for ever. For one thread at a time.
 
     In pictures of black and white alone, as of an occupancy grid, nothing is noise: whatever is configured, only blocks
-    that are equal in every byte are reusable there. (One cell in a block of 10 x 10 is just 20 dB.)
+    that are equal in every byte are reusable there, at the same place or after a shift; homography tolerates what
+    resampling explains. (One cell in a block of 10 x 10 is just 20 dB.)
     """
 
     def __init__(self, config: MatchingConfig) -> None:
@@ -40,7 +41,7 @@ class MatchingStream:
         self._matched = 0  # frames matched since the reference was last taken as a whole
         self._dropped: str = FIRST_FRAME  # why there is no reference; empty where there is one
         self._noise = NoiseEstimate()
-        self._has_two_levels = False  # the last picture
+        self._has_two_levels = False  # the last picture that tells
         self._config = self._in_use = config
         self._matcher = make_matcher(config)
 
@@ -113,9 +114,9 @@ class MatchingStream:
         self._use(config)
 
     def _judge(self, image: NDArray[np.uint8]) -> None:
-        """Tolerate nothing from the first picture of black and white alone on, until another one comes."""
+        """Tolerate nothing from the first picture of black and white alone on, until one with grey in it comes."""
         has_two_levels = is_black_and_white(image)
-        if has_two_levels is not self._has_two_levels:
+        if has_two_levels is not None and has_two_levels is not self._has_two_levels:
             self._has_two_levels = has_two_levels
             self._dropped = self._dropped or OTHER_LEVELS
             self._use(self._config)

@@ -89,7 +89,8 @@ class BagSource:
                 raise SourceError(f"{self.path}: the bag is damaged ({error}); {remedy}") from error
 
     def _connections(self, reader: AnyReader) -> list[Any]:
-        return [connection for connection in reader.connections if connection.topic == self.topic]
+        wanted = _IMAGES if self._voxels is None else _POINTS
+        return [each for each in reader.connections if each.topic == self.topic and _KINDS.get(each.msgtype) == wanted]
 
     def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
         try:

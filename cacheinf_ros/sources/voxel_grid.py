@@ -22,9 +22,9 @@ _OCCUPIED = 255
 _LARGEST, _LEAST_LENGTH = 1e6, 1e-6  # metres, as a rule
 EXAMPLE = "256x256x32, 0..51.2, -25.6..25.6, -2..4.4"
 """A grid as users write it: that of SemanticKITTI's scenes."""
-_CELLS = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")
-_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)"
-_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}", re.IGNORECASE)
+_CELLS = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
+_NUMBER = r"([+-]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}")
 _FORM = f"give cells along x, y and z, and from where to where they reach, such as '{EXAMPLE}'"
 
 
@@ -116,7 +116,7 @@ def parse_voxel_grid(text: str) -> VoxelGrid:
     Raises:
         ConfigError: the text describes no grid.
     """
-    parts = [part.strip() for part in text.split(",")]
+    parts = "".join(text.split()).lower().split(",")
     try:
         if len(parts) not in (4, 5):
             raise ValueError

@@ -33,10 +33,9 @@ def test_one_grey_value_anywhere_is_noticed(
 ) -> None:
     rng = np.random.default_rng(seed)
     image = np.where(rng.random((height, width, *channels)) < share, 255, 0).astype(np.uint8)
-    assert is_black_and_white(image) == bool(image.any())
+    assert is_black_and_white(image) is (True if image.min() < image.max() else None)
     image.flat[rng.integers(image.size)] = rng.integers(1, 255)
-    assert not is_black_and_white(image)
-    assert not is_black_and_white(image[:, ::-1])
+    assert is_black_and_white(image) is is_black_and_white(image[:, ::-1]) is False
 
 
 @pytest.mark.parametrize("matcher", MatcherName)
@@ -65,3 +64,27 @@ def test_a_camera_that_follows_is_compared_as_configured() -> None:
     changed = grid()
     changed[5, 5] = 255 - changed[5, 5]
     assert not stream.match(changed).reusable[0, 0]
+
+
+@pytest.mark.parametrize("level", [0, 255])
+def test_a_picture_of_one_level_says_nothing(level: int) -> None:
+    """A grid without a point is compared with others as they are; a camera in the dark or in glare, as it was."""
+    plain = np.full((*SIZE, 3), level, np.uint8)
+    stream = MatchingStream(MatchingConfig(matcher=MatcherName.IDENTITY))
+    stream.match(grid())
+    found = stream.match(plain)
+    blocks = (
+        grid().reshape(6, 10, 8, 10, 3).max(axis=(1, 3, 4))
+        if level == 0
+        else 255 - grid().reshape(6, 10, 8, 10, 3).min(axis=(1, 3, 4))
+    )
+    np.testing.assert_array_equal(found.reusable, blocks == 0)
+    assert stream.match(plain).reuse_ratio == 1.0
+    one = plain.copy()
+    one[5, 5] = 255 - level
+    assert not stream.match(one).reusable[0, 0]
+    camera = MatchingStream(MatchingConfig(matcher=MatcherName.IDENTITY))
+    grey = plain.copy()
+    grey[30, 30] = abs(level - 5)
+    camera.match(grey)
+    assert camera.match(plain).reuse_ratio == camera.match(grey).reuse_ratio == 1.0

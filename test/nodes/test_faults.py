@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cacheinf_ros.fast_dds import PROFILES_VARIABLE
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
 from cacheinf_ros.pipeline.polling import wait_until
@@ -75,6 +78,7 @@ def over_a_network() -> Iterator[None]:
     In shared memory, what a killed process leaves may hold up others for seconds (docs/faults.md), whatever they do.
     """
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(PROFILES_VARIABLE, raising=False)  # those of an earlier module, which name shared memory
         patch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
         yield
 
@@ -102,6 +106,7 @@ def film(
         )
     )
     robot.wait_ready()
+    assert shared_memory_of(robot) == []
     return Film(shared_station, camera_image, robot)
 
 
@@ -110,9 +115,14 @@ def start_server(nodes: NodeGroup, inference_command: Callable[..., NodeCommand]
     def start() -> NodeProcess:
         server = nodes.start(inference_command("server", **relays.SERVER))
         server.wait_ready()
+        assert shared_memory_of(server) == []
         return server
 
     return start
+
+
+def shared_memory_of(process: NodeProcess) -> list[str]:
+    return re.findall(r"/dev/shm/fast\S+", Path(f"/proc/{process.pid}/maps").read_text())
 
 
 def test_a_server_that_is_killed(film: Film, start_server: Callable[[], NodeProcess]) -> None:

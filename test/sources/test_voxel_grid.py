@@ -65,6 +65,7 @@ def test_what_is_written_is_read(
 
 
 def test_the_example_is_a_grid() -> None:
+    assert parse_voxel_grid("2 X 2 x 2, 0 .. 1,0..1, 0..1E3, ZXY") == parse_voxel_grid("2x2x2,0..1,0..1,0..1000")
     assert parse_voxel_grid(EXAMPLE).frame_size == (256, 8192)
     assert parse_voxel_grid(f"{EXAMPLE}, xyz").frame_size == (256, 8192)
     assert parse_voxel_grid(f"{EXAMPLE}, xyz").slices == 256
@@ -82,6 +83,7 @@ def test_the_example_is_a_grid() -> None:
         ("2x2x2, 0..1, 0..1, 0..nan", "give cells along x, y and z"),
         ("2x2x2, 0..1, 0..1, 0..1e999", r"0\.\.inf along z"),
         ("2x2x2, 0..1e-320, 0..1, 0..1", r"0\.\.\S+ along x: .* the higher one at least 1e-06 above it"),
+        ("2x2x2, 0...5, 0..1, 0..1", "give cells along x, y and z"),
         ("1_0x2x2, 0..1, 0..1, 0..1", "give cells along x, y and z"),
         ("2x2x2, 0..1, 0..1, 0..1, xxy", "does not name x, y and z once each"),
         ("999x999x999, 0..1, 0..1, 0..1", "999 slices of 999x999 cells side by side are more than a frame shows"),

@@ -20,7 +20,7 @@ from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Centers, ClassVector, DenseMap, Detector
-from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source, place_of
+from cacheinf_ros.sources import OBJECT_LABELS, FolderSource, Scene, Source, open_source, place_of, voxel_grid_of
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 
 BUILT_IN = "built-in"
@@ -126,6 +126,10 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int, *, trained:
         if folders:
             samples += _labelled(folders, count)
             continue
+        if voxel_grid_of(reference) is not None:
+            raise CatalogError(
+                f"{reference}: catalogs are not for clouds of points: their variants may take smaller frames"
+            )
         source = open_source(reference)
         if isinstance(source, Scene):
             indices = [(i * _STEP) % source.config.frames for i in range(count)]

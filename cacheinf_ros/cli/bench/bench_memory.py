@@ -69,12 +69,16 @@ def memory(options: MemoryOptions) -> None:
 
 def _merged(options: MemoryOptions) -> dict[str, Any]:
     from cacheinf_ros.bench import TORCHVISION_MODELS, run_merging_benchmark, warm_up_frames
+    from cacheinf_ros.engine.frame_placement import check_voxels
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.sources import open_source
+    from cacheinf_ros.sources import open_source, voxel_grid_of
 
     without = TORCHVISION_MODELS if find_spec("torchvision") else ()
     references = without if options.model is None else options.model
     models = [load_model(reference, input_size=parse_size(options.size)) for reference in references]
+    grid = voxel_grid_of(options.source) if options.source else None
+    for model in models:
+        check_voxels(grid, model.card)
     config = EngineConfig(threads=options.threads)
     count = options.frames + warm_up_frames(config.device)
     images = [frame.image for frame in itertools.islice(open_source(options.source), count)] if options.source else []

@@ -66,7 +66,7 @@ def _single_pixels(size: tuple[int, int]) -> Regions:
     Where frames show several pictures side by side, tensors may be about one of these.
     """
     (height, width), half = size, size[1] // 2
-    middles = [(width - 1) // 2, (half - 1) // 2, half + (half - 1) // 2]
+    middles = [(width - 1) // 2, max(0, half - 1) // 2, half + max(0, half - 1) // 2]
     columns = np.array([*middles, *((2 * np.arange(_ACROSS) + 1) * width // (2 * _ACROSS))])
     place = np.full(len(columns), (height - 1) // 2), columns
     return Regions.of(place, place, np.ones(len(columns), np.int64))
