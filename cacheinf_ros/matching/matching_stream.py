@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import COMPARED, check_image, visible_blocks
 from cacheinf_ros.matching.auto import Auto
-from cacheinf_ros.matching.black_and_white import is_black_and_white
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import KeyframeMatcher, make_matcher
 from cacheinf_ros.matching.matching_config import IDENTICAL, LASTING_EXPIRY, MatcherName, MatchingConfig
@@ -23,6 +23,7 @@ EXPIRED = "expired"
 RESAMPLED = "resampled too often"
 OTHER_LEVELS = "a picture of black and white alone follows another, or is followed by one"
 _NOISE_STEP = 0.5  # dB by which the estimate of the noise must change to count
+_SAMPLES = 16  # rows and columns that are looked at for grey first: hardly any picture of a camera goes further
 
 
 class MatchingStream:
@@ -169,6 +170,23 @@ class MatchingStream:
         else:
             self._keyframe.take(image)
         self._matched, self._dropped = 0, ""
+
+
+def is_black_and_white(image: NDArray[np.uint8]) -> bool | None:
+    """Tell whether an image, uint8 [height, width] or [height, width, channels], has the levels 0 and 255 alone.
+
+    Returns:
+        None: it has only one of them, which says nothing: a camera in darkness or glare gives such a picture, and so
+        does a grid without a point.
+    """
+    height, width = image.shape[:2]
+    if _has_grey(image[:: max(1, height // _SAMPLES), :: max(1, width // _SAMPLES)]) or _has_grey(image):
+        return False
+    return True if 0 < cv2.countNonZero(image.reshape(height, -1)) < image.size else None
+
+
+def _has_grey(image: NDArray[np.uint8]) -> bool:
+    return cv2.countNonZero(cv2.inRange(image.reshape(image.shape[0], -1), 1, 254)) > 0
 
 
 def _since(before: Motion, cache_map: CacheMap) -> CacheMap:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.black_and_white import is_black_and_white
-from cacheinf_ros.matching.matching_stream import OTHER_LEVELS
+from cacheinf_ros.matching.matching_stream import OTHER_LEVELS, is_black_and_white
 
 SIZE = (60, 80)
 

@@ -17,7 +17,7 @@ MESSAGES, BYTES = 100, 300_000
 OURS = (PROFILES_VARIABLE, QOS_FROM_PROFILES_VARIABLE)
 
 _COMMON = """
-import os, sys
+import sys
 import rclpy
 from rclpy.duration import Duration
 from std_msgs.msg import UInt8MultiArray
@@ -27,9 +27,11 @@ from cacheinf_ros.nodes.topics import profile
 
 messages, size = int(sys.argv[1]), int(sys.argv[2])
 
-def resident_mb():
+def own_mb():
     give_memory_back()
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    # without what others share: where messages come by shared memory, their sender's segment is mapped here
+    (line,) = (line for line in open("/proc/self/status") if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024 / 1e6
 """
 RECEIVER = (
     _COMMON
@@ -38,12 +40,12 @@ free_message_buffers() if sys.argv[3] == "free" else set_up_middleware()
 rclpy.init()
 node, received = rclpy.create_node("receiver"), []
 node.create_subscription(UInt8MultiArray, "packets", lambda message: received.append(len(message.data)), profile(200))
-before = resident_mb()
+before = own_mb()
 print("waiting", flush=True)
 sys.stdin.readline()  # until all have come
 while len(received) < messages:
     rclpy.spin_once(node)
-print(resident_mb() - before, flush=True)
+print(own_mb() - before, flush=True)
 """
 )
 SENDER = (
