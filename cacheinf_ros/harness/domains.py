@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import random
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from cacheinf_ros.errors import CacheinfError
 _RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 _DOMAINS = range(1, 101)  # ports of higher domains overlap Linux's ephemeral ports
 _FIRST_PORT, _PORTS, _UNICAST = 7400, 250, 10  # of DDS discovery (RTPS 2.5, 9.6.2.3): d0 is 0 for multicast
+_PORT = re.compile(r"(?:sem\.)?fast(?:dds|rtps)_port(\d+)")
 
 
 @contextlib.contextmanager
@@ -36,10 +38,13 @@ def private_domain() -> Iterator[int]:
 def reserved_domain() -> Iterator[int]:
     """Yield a ROS_DOMAIN_ID that nobody else on this machine uses.
 
+    One of which nothing is left in shared memory comes first: killed processes may have held locks there.
+
     Raises:
         CacheinfError: all domains are in use.
     """
-    for domain in random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)):
+    used = domains_with_ports()
+    for domain in sorted(random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)), key=used.__contains__):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(_locked(domain))
             _refuse_if_heard(domain)
@@ -49,6 +54,15 @@ def reserved_domain() -> Iterator[int]:
         raise CacheinfError(f"all ROS domains from {_DOMAINS[0]} to {_DOMAINS[-1]} are in use on this machine")
     with kept:
         yield domain
+
+
+def domains_with_ports(folder: Path = Path("/dev/shm")) -> set[int]:
+    """Return the domains of whose Fast DDS ports something is left in shared memory, in use or not."""
+    try:
+        found = [_PORT.match(path.name) for path in folder.iterdir()]
+    except OSError:
+        return set()
+    return {(int(match[1]) - _FIRST_PORT) // _PORTS for match in found if match is not None}
 
 
 @contextlib.contextmanager

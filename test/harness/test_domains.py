@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,20 @@ def test_a_private_one_does_not_leave_the_machine(monkeypatch: pytest.MonkeyPatc
     with domains.private_domain():
         assert os.environ[name] == "LOCALHOST"
     assert os.environ.get(name) == before
+
+
+def test_domains_of_whose_ports_something_is_left_come_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("fastdds_port7400", "fastdds_port8149_el", "sem.fastdds_port8650_mutex", "fastdds_0123", "port9000"):
+        (tmp_path / name).touch()
+    assert domains.domains_with_ports(tmp_path) == {0, 2, 5}
+    assert domains.domains_with_ports(tmp_path / "none") == set()
+    with domains.reserved_domain() as first, domains.reserved_domain() as second:
+        pass
+    only(monkeypatch, first, second)
+    monkeypatch.setattr(domains, "domains_with_ports", lambda: {first})
+    for _ in range(8):
+        with domains.reserved_domain() as found:
+            assert found == second
+    monkeypatch.setattr(domains, "domains_with_ports", lambda: {first, second})
+    with domains.reserved_domain() as found:
+        assert found in (first, second)
