@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -52,7 +52,7 @@ def picture_inputs(model: onnx.ModelProto, path: Path, card: ModelCard) -> tuple
         )
     (image,) = inputs
     channels = 1 if is_grey(card) else 3
-    size = agreed_size(str(path), _fixed_size(image, path, channels, _or_several), card.input_size)
+    size = agreed_size(str(path), _fixed_size(image, path, channels, _or_several(_sides(image))), card.input_size)
     _check_values(image, model, path, card)
     return (PictureInput(image.name, channels, size),)
 
@@ -134,12 +134,10 @@ def _or_several(sides: list[int]) -> str:
     )
 
 
-def _fixed_size(
-    image: onnx.ValueInfoProto, path: Path, channels: int, otherwise: Callable[[list[int]], str] = lambda sides: ""
-) -> tuple[int, int]:
+def _fixed_size(image: onnx.ValueInfoProto, path: Path, channels: int, otherwise: str = "") -> tuple[int, int]:
     """Return the (height, width) that the file fixes, 0 where one is open; its images must have so many channels.
 
-    ``otherwise`` says what else may be done with an input of such sides.
+    ``otherwise`` says what else may be done with an input of another shape.
     """
     sides = _sides(image)
     if len(sides) == 4 and sides[1] not in (1, 3) and sides[3] in (1, 3):
@@ -156,8 +154,7 @@ def _fixed_size(
         raise ModelError(f"{path} takes {_shape(image)}, a picture in colour: leave out 'channel_order: grey'")
     if len(sides) != 4 or sides[1] not in (0, channels):
         raise ModelError(
-            f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so"
-            f"{otherwise(sides)}"
+            f"{path} takes {_shape(image)}, not one image [1, {channels}, height, width]: export it so{otherwise}"
         )
     if sides[0] > 1:
         raise ModelError(f"{path} takes {_shape(image)}, {sides[0]} images at once: export it with batch 1")

@@ -54,8 +54,9 @@ class BagSource:
         self.path = path
         self._voxels = shown if isinstance(shown, VoxelGrid) else None
         self._value_range = shown if isinstance(shown, ValueRange) else None
+        self._wanted = _IMAGES if self._voxels is None else _POINTS
         with _reader(path) as reader:
-            self.topic = _choose(path, topic, reader, _IMAGES if self._voxels is None else _POINTS)
+            self.topic = _choose(path, topic, reader, self._wanted)
             count = sum(connection.msgcount for connection in self._connections(reader))
             seconds = reader.duration / 1e9 if count else 0.0
         if not count:
@@ -89,8 +90,9 @@ class BagSource:
                 raise SourceError(f"{self.path}: the bag is damaged ({error}); {remedy}") from error
 
     def _connections(self, reader: AnyReader) -> list[Any]:
-        wanted = _IMAGES if self._voxels is None else _POINTS
-        return [each for each in reader.connections if each.topic == self.topic and _KINDS.get(each.msgtype) == wanted]
+        return [
+            each for each in reader.connections if each.topic == self.topic and _KINDS.get(each.msgtype) == self._wanted
+        ]
 
     def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
         try:
