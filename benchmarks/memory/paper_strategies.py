@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
+from benchmarks.memory.quicksort_order import quicksort_order
 from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, Placement, TensorRecord
 from cacheinf_ros.memory.offsets import fill_gaps, strip_packing_best_fit
 from cacheinf_ros.memory.placement import SharedObject, in_objects
@@ -27,11 +28,13 @@ def _by_size(records: Sequence[TensorRecord]) -> list[int]:
 def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
     """Return the indices of the tensors by breadth: algorithm 1, lines 4 to 6.
 
-    Of equal operators the earlier goes first, of equal tensors the one that lives longer and then the later.
+    Equal operators go in the order in which the C++ library leaves them that sorts from the last to the first, of equal
+    tensors the one that lives longer goes first and then the later.
     """
-    operators = range(max((record.last for record in records), default=-1) + 1)
-    profiles = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
-    profiles.sort(key=lambda profile: -breadth(records, profile))
+    operators = range(max((record.last for record in records), default=-1), -1, -1)
+    backwards = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
+    order = quicksort_order([breadth(records, profile) for profile in backwards])
+    profiles = [backwards[index] for index in reversed(order)]
 
     def place(index: int) -> tuple[int, int, int]:
         record = records[index]
