@@ -172,8 +172,9 @@ class CatalogService(Generic[T]):
             answer = self._answer_of(view, refused)
         else:
             answer = self._here(decision, view, why)
-        if self._cloud is not None and self.account.money > 0:
-            self._scheduler.spend(0.0, self._price * self._cloud.probe(model, view))
+        if self._cloud is not None:
+            dollars = self._cloud.probe(model, view, may_cost=self.account.money > 0)
+            self._scheduler.spend(0.0, self._price * dollars)
         return answer
 
     def improve(self) -> None:

@@ -164,7 +164,7 @@ class Server:
         answer = FrameResult.failed(model, Mode.EXACT, "", where=f"server: {variant}")
         return CloudAnswer(answer=answer, money=0.0, class_id=2)
 
-    def probe(self, model: str, view: View) -> float:
+    def probe(self, model: str, view: View, *, may_cost: bool) -> float:
         return 0.0
 
     def release(self, model: str) -> None:
