@@ -64,8 +64,7 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	offload/searching/test_search_messages.py pipeline/test_map_chain.py \
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py sources/test_point_cloud.py \
 	sources/test_tiff_files.py sources/test_value_range.py sources/test_voxel_grid.py)
-# A third worker, for two cores: half of the time they wait for nodes.
-TEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
+TEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder --durations=20
 
 # Ray and ncnn lie beside the other packages, where only these find them: without them nothing may be different.
 EXTRA := $(VENV)/extra
@@ -82,9 +81,10 @@ test: build $(DONE)/extra
 	@mkdir -p build/coverage
 	@echo "[3/7] types and [4/7] layers, which need one core, beside [5/7] decoders"; status=0; \
 	{ $(BIN)/mypy cacheinf_ros benchmarks && $(BIN)/lint-imports; } > build/checks.log 2>&1 & checks=$$!; \
-	$(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS) || status=$$?; \
+	$(TEST) -n 3 --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS) || status=$$?; \
 	wait $$checks || status=$$?; cat build/checks.log; exit $$status
-	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
+	@# four workers for two cores: half of the time they wait for nodes
+	@echo "[6/7] tests";   $(TEST) -n 4 $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
 	@echo "[7/7] extras";  PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
