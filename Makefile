@@ -75,6 +75,7 @@ $(DONE)/extra: requirements-fleet.txt requirements-ncnn.txt $(DONE)/requirements
 	@$(PIP) install -q --no-compile --no-deps --target $(EXTRA) -r requirements-fleet.txt -r requirements-ncnn.txt
 	@touch $@
 
+# More workers than cores: many tests wait for nodes or processes, in [6/7] above all.
 test: build $(DONE)/extra
 	@echo "[1/7] format";  $(BIN)/ruff format --check .
 	@echo "[2/7] lint";    $(BIN)/ruff check .
@@ -83,7 +84,6 @@ test: build $(DONE)/extra
 	{ $(BIN)/mypy cacheinf_ros benchmarks && $(BIN)/lint-imports; } > build/checks.log 2>&1 & checks=$$!; \
 	$(TEST) -n 3 --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS) || status=$$?; \
 	wait $$checks || status=$$?; cat build/checks.log; exit $$status
-	@# four workers for two cores: half of the time they wait for nodes
 	@echo "[6/7] tests";   $(TEST) -n 4 $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
 	@echo "[7/7] extras";  PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
 

@@ -71,7 +71,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """Limit torch to one thread until a test sets another number: there is a test worker for each core."""
+    """Limit torch to one thread until a test sets another number: there is at least one test worker for each core."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 

@@ -28,8 +28,8 @@ def _by_size(records: Sequence[TensorRecord]) -> list[int]:
 def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
     """Return the indices of the tensors by breadth: algorithm 1, lines 4 to 6.
 
-    Equal operators go in the order in which the C++ library leaves them that sorts from the last to the first, of equal
-    tensors the one that lives longer goes first and then the later.
+    Equal operators go in the order in which C++'s ``std::sort``, sorting from the last to the first, leaves them; of
+    equal tensors the one that lives longer goes first, then the later.
     """
     operators = range(max((record.last for record in records), default=-1), -1, -1)
     backwards = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]

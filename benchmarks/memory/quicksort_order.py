@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
-_SHORT = 6  # elements that are sorted by insertion
+_SHORT = 6  # up to so many elements are sorted by insertion
 _FEW = 8  # insertions after which a range is no longer taken for nearly sorted
 
 _Items = list[tuple[int, int]]  # (key, index), compared by the key alone
@@ -66,7 +66,7 @@ def _partition(items: _Items, begin: int, end: int) -> tuple[int, int, int]:
 
 
 def _bring_least_to_front(items: _Items, begin: int, end: int) -> int:
-    """Bring what equals the first element, which is a least one, to the front; return the index after it."""
+    """Bring what equals the first element, than which none is less, to the front; return the index after it."""
     least = items[begin][0]
     front, back = begin + 1, end - 1
     if items[back][0] == least:
@@ -75,8 +75,6 @@ def _bring_least_to_front(items: _Items, begin: int, end: int) -> int:
             return end
         _swap(items, front, back)
         front += 1
-        if front == back:
-            return end
     while True:
         front = next(i for i in range(front, end) if items[i][0] > least)
         back = next(i for i in range(back - 1, -1, -1) if items[i][0] == least)
@@ -98,8 +96,7 @@ def _sorts_by_few_insertions(items: _Items, begin: int, end: int) -> bool:
         if place == i:
             continue
         items[place : i + 1] = [items[i], *items[place:i]]
-        # small ranges and the first three elements are sorted in any case
-        moved += end - begin >= _SHORT and i >= begin + 3
+        moved += i >= begin + 3  # the first three elements are sorted in any case
         if moved == _FEW:
             return i + 1 == end
     return True

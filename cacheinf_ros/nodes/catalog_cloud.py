@@ -164,18 +164,15 @@ class CatalogCloud:
                 session.frames.close()
         self._refusals = {key: why for key, why in self._refusals.items() if key[0] != model}
 
-    def probe(self, model: str, view: View, *, may_cost: bool) -> float:
+    def probe(self, model: str, view: View) -> float:
         """Send a frame, without waiting, to a server that was late, if it is time to try it again.
 
-        What the server does with the frame is not known, and not paid for. Unless it ``may_cost``, nothing is sent
-        where bytes have a price.
+        What the server does with the frame is not known, and not paid for.
 
         Returns:
             what the bytes that were sent cost, in dollars.
         """
         if model not in self._sessions or not self._sessions[model].frames.complaint:
-            return 0.0
-        if not may_cost and self._prices.dollars(0.0, 1) > 0:
             return 0.0
         frames = self._sessions[model].frames
         before = frames.bytes_sent

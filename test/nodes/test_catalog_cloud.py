@@ -62,7 +62,6 @@ class Frames:
     def __init__(self, server: Server, variant: str) -> None:
         self.server, self.variant = server, variant
         self.bytes_sent, self.is_closed, self.tells = 0, False, True
-        self.asked = 0
 
     @property
     def complaint(self) -> str:
@@ -79,7 +78,6 @@ class Frames:
 
     def ask(self, stamp_ns: int, image: Any, *, more_ms: float = 0.0) -> InferenceResult | None:
         assert not self.is_closed
-        self.asked += 1
         answer = InferenceResult(stage_names=["link"], stage_ms=[1.0], class_ids=[4, 1], data=[1, 2, 3])
         return None if self.complaint else answer
 
@@ -93,16 +91,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
 
 
 def cloud(
-    server: Server,
-    folder: CatalogFolder,
-    monkeypatch: pytest.MonkeyPatch,
-    results: ResultConfig | None = None,
-    *,
-    price_mb: float = 0.0,
+    server: Server, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch, results: ResultConfig | None = None
 ) -> CatalogCloud:
     monkeypatch.setattr(catalog_cloud, "WholeFrames", server.session)
     configs = {
-        CatalogConfig: CatalogConfig(), CatalogBudgetConfig: CatalogBudgetConfig(price_mb=price_mb),
+        CatalogConfig: CatalogConfig(), CatalogBudgetConfig: CatalogBudgetConfig(),
         ResultConfig: results or ResultConfig(), OffloadConfig: OffloadConfig(probe_max_s=30.0),
     }  # fmt: skip
     node: Any = SimpleNamespace(
@@ -152,20 +145,6 @@ def test_a_server_that_does_not_answer_is_lost_for_all_variants(
     assert not ours.is_up("door") and not server.sessions[0].is_closed
     server.variants = ("original",)
     assert ours.is_up("door")
-
-
-@pytest.mark.parametrize(
-    ("price_mb", "may_cost", "is_probed"), [(0.0, False, True), (1.0, False, False), (1.0, True, True)]
-)
-def test_a_lost_server_is_probed_for_nothing_or_for_money_that_is_there(
-    price_mb: float, may_cost: bool, is_probed: bool, folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a budget of 0, which is enough where nothing costs anything, a server that was lost once stayed so."""
-    server = Server(complaint="it did not answer in time")
-    ours = cloud(server, folder, monkeypatch, price_mb=price_mb)
-    ours.ask("door", "original", VIEW, "", is_new=True)
-    ours.probe("door", VIEW, may_cost=may_cost)
-    assert server.sessions[0].asked == 1 + is_probed
 
 
 def full(folder: CatalogFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[Server, CatalogCloud]:

@@ -201,6 +201,15 @@ class Scheduler:
         """Subtract the joules and dollars that executing or loading took, measured or predicted, from the account."""
         self.account.spend(energy_j, money)
 
+    def pays_for_cloud(self, model: str) -> bool:
+        """Tell whether what is left pays for a request of the model in the cloud, if it can be reached.
+
+        Raises:
+            CatalogError: the model is unknown.
+        """
+        in_cloud = (option for option in self._known(model).options if option.place is Place.CLOUD)
+        return any(self._is_usable(model, option, connected=True) for option in in_cloud)
+
     def _known(self, model: str) -> ModelState:
         if model not in self._models:
             raise CatalogError(f"model {model!r} has no catalog; those that have are {', '.join(self._models)}")

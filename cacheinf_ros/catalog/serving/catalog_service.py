@@ -172,9 +172,8 @@ class CatalogService(Generic[T]):
             answer = self._answer_of(view, refused)
         else:
             answer = self._here(decision, view, why)
-        if self._cloud is not None:
-            dollars = self._cloud.probe(model, view, may_cost=self.account.money > 0)
-            self._scheduler.spend(0.0, self._price * dollars)
+        if self._cloud is not None and self._scheduler.pays_for_cloud(model):
+            self._scheduler.spend(0.0, self._price * self._cloud.probe(model, view))
         return answer
 
     def improve(self) -> None:

@@ -57,11 +57,8 @@ class Cloud(Protocol[T]):
         """Send a frame, and wait for its result; ``is_new`` says that the server has to load the variant first."""
         ...
 
-    def probe(self, model: str, view: View, *, may_cost: bool) -> float:
-        """Probe a lost server without waiting, if it is time to; returns dollars to be paid.
-
-        Unless it ``may_cost``, a server is probed only where sending costs nothing.
-        """
+    def probe(self, model: str, view: View) -> float:
+        """Probe a lost server without waiting, if it is time to; returns dollars to be paid."""
         ...
 
     def release(self, model: str) -> None:

@@ -103,6 +103,15 @@ def test_where_nothing_fits_the_cheapest_serves_until_nothing_is_left() -> None:
     assert poor.account.energy_j == 0.0
 
 
+def test_the_cloud_is_paid_for_while_one_request_is() -> None:
+    """One takes 0.01 dollars; where it is free, nothing is enough."""
+    free = Variant(name="large", accuracy=0.9, costs={Place.CLOUD: Cost(energy_j=0.1)})
+    assert scheduler(catalog(LARGE), money=0.01).pays_for_cloud("m")
+    assert not scheduler(catalog(LARGE), money=0.009).pays_for_cloud("m")
+    assert scheduler(catalog(free), money=0.0).pays_for_cloud("m")
+    assert not scheduler(catalog(DEVICE_ONLY)).pays_for_cloud("m")
+
+
 def test_of_equally_accurate_places_the_one_that_takes_less_of_what_is_left_serves() -> None:
     """The choice is between 4 of 10000 J, and 0.1 of 10000 J with 0.01 of 100 or of 10 dollars."""
     assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=100.0), 0.0).place is Place.CLOUD

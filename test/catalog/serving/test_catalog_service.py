@@ -145,10 +145,11 @@ class Server:
         self.asked: list[str] = []
         self.settled: list[str] = []
         self.is_new: list[bool] = []
-        self.is_full = self.given_up = False
+        self.is_full = self.given_up = self.is_lost = False
+        self.probes = 0
 
     def is_up(self, model: str) -> bool:
-        return True
+        return not self.is_lost
 
     def settle(self, model: str) -> None:
         self.settled.append(model)
@@ -164,7 +165,8 @@ class Server:
         answer = FrameResult.failed(model, Mode.EXACT, "", where=f"server: {variant}")
         return CloudAnswer(answer=answer, money=0.0, class_id=2)
 
-    def probe(self, model: str, view: View, *, may_cost: bool) -> float:
+    def probe(self, model: str, view: View) -> float:
+        self.probes += 1
         return 0.0
 
     def release(self, model: str) -> None:
@@ -222,6 +224,20 @@ def test_what_the_server_has_given_up_is_loaded_anew(tmp_path: Path) -> None:
     robot.serve("door")
     assert server.asked[-1] == "8bit" and server.is_new[-1], "it is a miss"
     assert server.settled == ["door"] * 4, "once for each request"
+
+
+@pytest.mark.parametrize(("price", "budget", "is_probed"), [(0.0, 0.0, True), (1e-3, 0.0, False), (1e-3, 1e-3, True)])
+def test_a_lost_server_is_probed_while_a_request_to_it_can_be_paid(
+    price: float, budget: float, is_probed: bool, tmp_path: Path
+) -> None:
+    """Without a budget, which is enough where requests are free, a server that was lost once used to stay lost."""
+    server = Server("original")
+    folder = made_catalog(tmp_path / "door", "door", {Place.CLOUD: Cost(energy_j=1.0, money=price)})
+    robot = Robot([folder], server, use_server=True)
+    robot.settings.configs[CatalogBudgetConfig] = CatalogBudgetConfig.checked(energy_budget_j=1e6, cloud_budget=budget)
+    server.is_lost = True
+    robot.serve("door")
+    assert server.probes == is_probed
 
 
 def test_memory_holds_when_models_that_share_are_asked_at_different_rates(tmp_path: Path) -> None:
