@@ -31,6 +31,7 @@ def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
     Equal operators go in the order in which C++'s ``std::sort``, sorting from the last to the first, leaves them; of
     equal tensors the one that lives longer goes first, then the later.
     """
+    # all operators, where `profiles` leaves some out: where equal ones go depends on how many there are
     operators = range(max((record.last for record in records), default=-1), -1, -1)
     backwards = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
     order = quicksort_order([breadth(records, profile) for profile in backwards])
