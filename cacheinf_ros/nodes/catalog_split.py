@@ -22,7 +22,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.row_sharing import RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig
-from cacheinf_ros.offload.planning import Contention, Scheduler
+from cacheinf_ros.offload.planning import Contention, Scheduler, load_planner
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.node_configs import SharingConfig
@@ -157,6 +157,7 @@ class CatalogSplit:
                 f"server.policy {policy.value} splits no frames: choose another one, or keep "
                 "requests here with policy: device_only"
             )
+        load_planner()  # variants are loaded between frames
         self._node = node
         self._connection = connection
         self._catalogs = {catalog.model: catalog for catalog in catalogs}

@@ -54,6 +54,7 @@ from cacheinf_ros.pipeline.node_configs import (
     UseServerConfig,
 )
 from cacheinf_ros.pipeline.runner import Runner
+from cacheinf_ros.solvers import load_solvers
 
 _COUNTED = {LATE: "map_timeouts", UNORDERED: "unordered"}  # all other reasons count as gaps
 _log = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ class Pipeline:
         node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
         self._tracks = BoxTracks()
+        if get(AnswerConfig).tracks:
+            load_solvers()
         self._follows = False
         self._connection: ServerConnection | None = None
         self._whole: WholeFrames | None = None

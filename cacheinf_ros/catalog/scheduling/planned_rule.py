@@ -18,6 +18,7 @@ from cacheinf_ros.catalog.scheduling.allocation import RequestGroup, allocate
 from cacheinf_ros.catalog.scheduling.decision import Option, Why
 from cacheinf_ros.catalog.scheduling.model_state import ModelState, Question, Situation
 from cacheinf_ros.catalog.scheduling.offer import in_time, takes
+from cacheinf_ros.solvers import load_solvers
 
 _PLANS = 200  # plans are made in the budget's time, at least
 _EARLY = 0.1  # age of a plan, of the time since the budget began: expectations change most at first
@@ -53,6 +54,7 @@ class PlannedRule:
     """Makes plans and follows them; it learns from requests, and serves one scheduler and one budget."""
 
     def __init__(self) -> None:
+        load_solvers()
         self._plan: _Plan | None = None
         self._seen = {True: 0, False: 0}  # requests
         self._turns = 0  # times that the connection came or went

@@ -19,6 +19,7 @@ from cacheinf_ros.offload.planning.timeline import Timeline, Times
 from cacheinf_ros.offload.planning.track_record import TrackRecord
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.solvers import load_solvers
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _SIMILAR = 0.2  # the largest difference of logarithms between conditions that count as the same
@@ -75,6 +76,12 @@ class Choice:
     def server_overheads(self) -> Sequence[float]:
         """How much of each of the server's overheads a shared frame has."""
         return 1.0, self.transfers
+
+
+def load_planner() -> None:
+    """Import what planning a frame needs, numba among it; without this, the first frame that is shared would wait."""
+    load_solvers()
+    import cacheinf_ros.offload.planning.timeline_loop  # noqa: F401  its loop is compiled now, or read from the disk
 
 
 class Scheduler:

@@ -1,0 +1,69 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Nodes import what their frames need before they say that they are ready: no frame waits for a library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from catalogs import catalog_command, two_catalogs
+
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+LARGE = re.compile(
+    r"^import time:.*\| +((?:cv2|llvmlite|numba|onnx|onnxruntime|openvino|scipy|torch)\b.*)$", re.MULTILINE
+)
+START_S = 60.0
+
+
+@pytest.fixture
+def start(new_nodes: NodeGroup) -> Iterator[Callable[[NodeCommand], NodeProcess]]:
+    """Return a function that starts a node which writes each module that it imports into its log."""
+    nodes = []
+
+    def start_one(command: NodeCommand) -> NodeProcess:
+        nodes.append(new_nodes.start(replace(command, environment={"PYTHONPROFILEIMPORTTIME": "1"})))
+        nodes[-1].wait_ready(START_S)
+        assert LARGE.search(nodes[-1].output)
+        return nodes[-1]
+
+    yield start_one
+    codes = [node.stop() for node in nodes]
+    assert set(codes) == {0}
+
+
+def imported_late(node: NodeProcess) -> list[str]:
+    """Return the modules of large libraries that a node imported after it said that it was ready."""
+    _, after = node.output.split(": ready\n", 1)
+    return LARGE.findall(after)
+
+
+def test_frames_that_are_shared_and_followed(
+    start: Callable[[NodeCommand], NodeProcess],
+    film: Callable[..., list[Any]],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    server = start(inference_command("server", model="scenenet"))
+    shares = {"server.use": True, "server.policy": "remote", "server.probe_s": 0.1}
+    robot = start(inference_command("cached_inference", model="scenenet", tracks=True, **shares))
+    results = film(lambda results: sum(r.where == "shared" and len(r.box_x) > 0 for r in results) >= 3)
+    assert not any(result.error for result in results)
+    assert imported_late(robot) == imported_late(server) == []
+
+
+def test_requests_that_are_planned(
+    tmp_path_factory: pytest.TempPathFactory,
+    start: Callable[[NodeCommand], NodeProcess],
+    film: Callable[..., list[Any]],
+) -> None:
+    catalogs = two_catalogs(tmp_path_factory, {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000)})
+    node = start(catalog_command(catalogs, energy_budget_j=1e6))
+    results = film(lambda results: {result.model for result in results} == {"left", "right"})
+    assert not any(result.error for result in results)
+    assert imported_late(node) == []
