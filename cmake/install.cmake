@@ -13,3 +13,15 @@ install(PROGRAMS scripts/matcher scripts/inference scripts/server scripts/replay
   scripts/catalog_inference scripts/side_by_side
   DESTINATION lib/${PROJECT_NAME})
 install(DIRECTORY launch config DESTINATION share/${PROJECT_NAME} PATTERN "__pycache__" EXCLUDE)
+
+# Fast DDS 2, as in Jazzy, spells an element of profiles in another way, and takes no file in which it does not know one.
+find_library(FAST_DDS_2 fastrtps)
+mark_as_advanced(FAST_DDS_2)
+if(FAST_DDS_2)
+  foreach(profiles fastdds fastdds_udp fastdds_small)
+    file(READ config/${profiles}.xml text)
+    string(REPLACE "heartbeat_period" "heartbeatPeriod" text "${text}")
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/config/${profiles}.xml "${text}")
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/config/${profiles}.xml DESTINATION share/${PROJECT_NAME}/config)
+  endforeach()
+endif()

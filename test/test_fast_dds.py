@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,7 +24,9 @@ from cacheinf_ros.fast_dds import (
     set_up_middleware,
 )
 
-CONFIG = Path(__file__).parents[1] / "config"
+ROOT = Path(__file__).parents[1]
+CONFIG = ROOT / "config"
+PROFILES = ("fastdds.xml", "fastdds_udp.xml", "fastdds_small.xml")
 OWN: list[dict[str, str]] = [
     {"FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"},
     {"FASTRTPS_DEFAULT_PROFILES_FILE": "/mine.xml"},
@@ -109,7 +115,7 @@ def test_a_server_frees_nothing_where_the_user_has_set_up_fast_dds(own: dict[str
 
 def test_profiles_for_a_server_free_buffers_and_else_say_what_ros_says() -> None:
     """The variable makes rmw_fastrtps leave these three to the profiles, so that each of them has to be there."""
-    for name in ("fastdds.xml", "fastdds_udp.xml", "fastdds_small.xml"):
+    for name in PROFILES:
         profiles = ElementTree.parse(CONFIG / name)
         for kind in ("data_reader", "data_writer"):
             (entity,) = profiles.iter(f"{TAG}{kind}")
@@ -117,6 +123,26 @@ def test_profiles_for_a_server_free_buffers_and_else_say_what_ros_says() -> None
             assert entity.findtext(f"{TAG}historyMemoryPolicy") == "DYNAMIC"
             assert entity.findtext(f"{TAG}qos/{TAG}data_sharing/{TAG}kind") == "OFF"
         assert profiles.findtext(f".//{TAG}data_writer/{TAG}qos/{TAG}publishMode/{TAG}kind") == "SYNCHRONOUS"
+
+
+def test_a_lost_message_is_not_noticed_after_three_seconds_only() -> None:
+    for name in PROFILES:
+        writer = ElementTree.parse(CONFIG / name).find(f".//{TAG}data_writer")
+        assert writer is not None
+        assert int(writer.findtext(f"{TAG}times/{TAG}heartbeat_period/{TAG}sec", "3")) == 0
+
+
+def test_profiles_are_spelt_as_an_older_fast_dds_reads_them(tmp_path: Path) -> None:
+    prefix, build = tmp_path / "jazzy", tmp_path / "build"
+    (prefix / "lib").mkdir(parents=True)
+    (prefix / "lib" / "libfastrtps.so").touch()
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCACHEINF_MESSAGES=OFF"]
+    cmake = shutil.which("cmake", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert cmake, "building the package takes cmake"
+    subprocess.run([cmake, "-S", ROOT, "-B", build, *options], check=True, capture_output=True)
+    for name in PROFILES:
+        spelt = (build / "config" / name).read_text()
+        assert spelt.replace("heartbeatPeriod", "heartbeat_period") == (CONFIG / name).read_text() != spelt
 
 
 def test_the_profiles_say_what_the_code_says() -> None:

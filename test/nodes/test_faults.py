@@ -9,17 +9,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from cacheinf_ros.fast_dds import PROFILES_VARIABLE
+from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
 from cacheinf_ros.pipeline.polling import wait_until
 
 relays = pytest.importorskip("cacheinf_ros.nodes.packet_relay", reason="needs ROS 2")
 
+CONFIG = Path(__file__).parents[2] / "config"
+TAG = "{http://www.eprosima.com}"
 DEADLINE_S = 0.5
 """The robot's deadline for the server; a frame takes at most this plus what it takes alone."""
 ALONE_S = 2.0  # for a busy machine: this tiny network itself takes almost no time
@@ -72,14 +75,23 @@ class Film:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def over_a_network() -> Iterator[None]:
-    """Have all processes send by UDP, as robot and server on two machines do.
+def over_a_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have all processes send by UDP with our profile, as robot and server on two machines do.
 
     In shared memory, what a killed process leaves may hold up others for seconds (docs/faults.md), whatever they do.
     """
+    ElementTree.register_namespace("", TAG.strip("{}"))  # Fast DDS knows no prefixes
+    tree = ElementTree.parse(CONFIG / "fastdds_udp.xml")
+    for parent in list(tree.iter()):
+        for child in list(parent):
+            is_transport = child.tag in (f"{TAG}transport_descriptor", f"{TAG}transport_id")
+            if is_transport and "cacheinf_shared_memory" in (child.text, child.findtext(f"{TAG}transport_id")):
+                parent.remove(child)
+    profile = tmp_path_factory.mktemp("profile") / "udp.xml"
+    tree.write(profile)
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(PROFILES_VARIABLE, raising=False)  # those of an earlier module, which name shared memory
-        patch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+        patch.delenv(BY_LAUNCH_VARIABLE, raising=False)
+        patch.setenv(PROFILES_VARIABLE, str(profile))
         yield
 
 
