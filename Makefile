@@ -47,7 +47,7 @@ $(DONE)/package: $(BUILT_FROM) $(DONE)/requirements
 	@$(PIP) install --verbose --no-deps --no-build-isolation --editable . 2>&1 | tee build/build.log | awk '\
 		match($$0, /\[[0-9]+\/[0-9]+\]/) && ++n % 20 == 0 { print "      " substr($$0, RSTART, RLENGTH); fflush() } \
 		/^ *cacheinf_ros: / { print; fflush() }' || { grep -m 8 -A 4 -iE 'error:|CMake Error' build/build.log >&2; echo 'All of it: build/build.log' >&2; exit 1; }
-	@$(BIN)/python -c 'import cacheinf_ros.matching, cacheinf_ros.engine'  # compiles their inner loops
+	@$(BIN)/python -c 'import cacheinf_ros.matching, cacheinf_ros.engine, cacheinf_ros.memory.placement_search, cacheinf_ros.offload.planning.timeline_loop'  # compiles their inner loops
 	@touch $@
 
 demo: build
