@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import Heard, RobotStation
 
 _SETTLE_S = 1.0  # endpoints that are known here may discover ours later
-_SENT_AGAIN_S = 3.5  # Fast DDS sends again what was lost on the way to a paused process: after a heartbeat of 3 s
+_SENT_AGAIN_S = 3.5  # Fast DDS sends again what a paused process missed after a heartbeat: 3 s without our profiles
 
 
 class _State(Enum):

@@ -37,7 +37,7 @@ from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.topics import camera_topic
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
-from cacheinf_ros.offload.planning import Contention, Scheduler
+from cacheinf_ros.offload.planning import Contention, Scheduler, load_planner
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline import EMPTY, LATE, RARELY, UNORDERED, FoldedMap, Outcome, Paired, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
@@ -105,6 +105,10 @@ class Pipeline:
             models: shared by the nodes of this process; None: no other node of it runs a model.
         """
         get = node.parameters.get
+        if get(AnswerConfig).tracks:
+            load_solvers()
+        if get(UseServerConfig).use_server and get(UseServerConfig).offload_policy.divides_frames:
+            load_planner()
         self._node = node
         self._make_scheduler = make_scheduler
         models = models or ModelPool()
@@ -125,8 +129,6 @@ class Pipeline:
         node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
         self._tracks = BoxTracks()
-        if get(AnswerConfig).tracks:
-            load_solvers()
         self._follows = False
         self._connection: ServerConnection | None = None
         self._whole: WholeFrames | None = None

@@ -12,7 +12,7 @@ from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection, ServerReport
 from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession
-from cacheinf_ros.offload.planning import Asking, Choice, Machines, Scheduler, Workload, load_planner
+from cacheinf_ros.offload.planning import Asking, Choice, Machines, Scheduler, Workload
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload.searching import ScheduleFinder
 from cacheinf_ros.offload_policy import OffloadPolicy
@@ -57,7 +57,6 @@ class RowSharing(LinkedSession[RowSession]):
             make_scheduler: makes what chooses how each frame is divided.
         """
         assert engine.shared is not None
-        load_planner()
         self.bytes_crossed = 0
         self._prefix = prefix
         self._sharing = sharing

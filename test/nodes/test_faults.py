@@ -16,12 +16,12 @@ import pytest
 
 from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
 from cacheinf_ros.pipeline.polling import wait_until
 
 relays = pytest.importorskip("cacheinf_ros.nodes.packet_relay", reason="needs ROS 2")
 
-CONFIG = Path(__file__).parents[2] / "config"
 TAG = "{http://www.eprosima.com}"
 DEADLINE_S = 0.5
 """The robot's deadline for the server; a frame takes at most this plus what it takes alone."""
@@ -76,12 +76,12 @@ class Film:
 
 @pytest.fixture(scope="module", autouse=True)
 def over_a_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have all processes send by UDP with our profile, as robot and server on two machines do.
+    """Have the nodes send by UDP with our profile, as robot and server on two machines do.
 
     In shared memory, what a killed process leaves may hold up others for seconds (docs/faults.md), whatever they do.
     """
     ElementTree.register_namespace("", TAG.strip("{}"))  # Fast DDS knows no prefixes
-    tree = ElementTree.parse(CONFIG / "fastdds_udp.xml")
+    tree = ElementTree.parse(share_folder() / "config" / "fastdds_udp.xml")
     for parent in list(tree.iter()):
         for child in list(parent):
             is_transport = child.tag in (f"{TAG}transport_descriptor", f"{TAG}transport_id")

@@ -54,7 +54,7 @@ class PlannedRule:
     """Makes plans and follows them; it learns from requests, and serves one scheduler and one budget."""
 
     def __init__(self) -> None:
-        load_solvers()
+        load_solvers()  # here, as only those who make this rule plan
         self._plan: _Plan | None = None
         self._seen = {True: 0, False: 0}  # requests
         self._turns = 0  # times that the connection came or went
