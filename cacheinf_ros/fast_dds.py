@@ -16,8 +16,7 @@ makes anew. Whoever wrote to the old one does so until Fast DDS finds nobody wai
 for good where the reader was killed between waiting and working (SharedMemGlobal::Port of 3.2.2, is_zombie and
 update_status_all_listeners).
 
-All profiles have writers send heartbeats every 0.1 s instead of every 3 s. Until the next one, nobody notices that a
-message was lost, and no later message of its topic is handed on.
+All profiles have writers send heartbeats every 0.1 s instead of every 3 s, so that lost messages are soon sent again.
 """
 
 from __future__ import annotations

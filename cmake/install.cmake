@@ -15,8 +15,9 @@ install(PROGRAMS scripts/matcher scripts/inference scripts/server scripts/replay
 install(DIRECTORY launch config DESTINATION share/${PROJECT_NAME} PATTERN "__pycache__" EXCLUDE)
 
 # Fast DDS 2, as in Jazzy, spells an element of profiles in another way, and takes no file in which it does not know one.
-find_library(FAST_DDS_2 fastrtps PATHS ENV AMENT_PREFIX_PATH PATH_SUFFIXES lib NO_DEFAULT_PATH NO_CACHE)
-if(FAST_DDS_2)
+find_library(FAST_DDS NAMES fastdds fastrtps NAMES_PER_DIR  # of the first prefix that has either
+  PATHS ENV AMENT_PREFIX_PATH PATH_SUFFIXES lib NO_DEFAULT_PATH NO_CACHE)
+if(FAST_DDS MATCHES "libfastrtps")
   foreach(profiles fastdds fastdds_udp fastdds_small)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS config/${profiles}.xml)
     file(READ config/${profiles}.xml text)

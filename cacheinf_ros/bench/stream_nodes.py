@@ -35,7 +35,7 @@ NODE = "cached_inference"
 _CLASS_MAP_TOPIC = f"/{NODE}/class_map"
 _START_S = 180.0
 _QUIET_S = 3.0
-_SETTLE_S = 4.0  # discovery repeats what a late participant has missed every 3 s, whatever the profile
+_SETTLE_S = 4.0  # participants announce themselves every 3 s, which our profiles leave as it is
 _ROOM = 3.0  # times the dense time between two frames to learn from, so that none is dropped
 
 

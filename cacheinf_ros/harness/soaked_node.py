@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import Heard, RobotStation
 
 _SETTLE_S = 1.0  # endpoints that are known here may discover ours later
-_SENT_AGAIN_S = 3.5  # Fast DDS sends again what a paused process missed after a heartbeat: 3 s without our profiles
+_SENT_AGAIN_S = 3.5  # what a paused process missed is sent again after a heartbeat, every 3 s in users' own set-ups
 
 
 class _State(Enum):

@@ -157,7 +157,7 @@ class CatalogSplit:
                 f"server.policy {policy.value} splits no frames: choose another one, or keep "
                 "requests here with policy: device_only"
             )
-        load_planner()  # else the first variant that is loaded would load it, while requests wait
+        load_planner()  # else the first request that is shared would wait for it
         self._node = node
         self._connection = connection
         self._catalogs = {catalog.model: catalog for catalog in catalogs}
