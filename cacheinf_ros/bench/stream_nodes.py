@@ -26,7 +26,14 @@ from cacheinf_ros.config import Value
 from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter, reading
 from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, has_places
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError, private_domain
-from cacheinf_ros.harness.playback import FIRST_FRAMES, FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC, await_backends
+from cacheinf_ros.harness.playback import (
+    FIRST_FRAMES,
+    FIRST_STAMP_NS,
+    IMAGE_TOPIC,
+    RESULT_TOPIC,
+    SETTLE_S,
+    await_backends,
+)
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.pipeline import wait_until
@@ -35,7 +42,6 @@ NODE = "cached_inference"
 _CLASS_MAP_TOPIC = f"/{NODE}/class_map"
 _START_S = 180.0
 _QUIET_S = 3.0
-_SETTLE_S = 4.0  # participants announce themselves every 3 s, which our profiles leave as it is
 _ROOM = 3.0  # times the dense time between two frames to learn from, so that none is dropped
 
 
@@ -194,7 +200,7 @@ class StreamNodes:
                 executable="replay",
                 parameters={
                     "source": self.source, "image_topic": IMAGE_TOPIC, "publish_clock": True,
-                    "wait_for_subscribers": 1, "settle_s": _SETTLE_S, **parameters,
+                    "wait_for_subscribers": 1, "settle_s": SETTLE_S, **parameters,
                 },
             )
         )  # fmt: skip

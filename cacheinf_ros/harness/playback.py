@@ -19,10 +19,11 @@ FIRST_FRAMES = 3
 IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"
+SETTLE_S = 4.0
+"""How long replay waits for late participants, who announce themselves every 3 s, which our profiles leave as it is."""
 _FAR = 1000  # queue size with which no frame of a recording is lost
 _AHEAD = _FAR // 2  # images ahead of the inference node at which replay waits: those under way then fit, too
 _UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not discovered yet
-_SETTLE_S = 4.0  # participants announce themselves every 3 s, which our profiles leave as it is
 _QUIET_S = 10.0  # without a new result after the source has ended, the nodes are done
 _POLL_S = 0.2
 _PREPARED_S = 180.0
@@ -135,7 +136,7 @@ def play(
             params_file=params_file(),
             parameters={
                 "source": source, "rate": rate, "frames": frames, "image_topic": IMAGE_TOPIC, "stamp": "source",
-                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED, "settle_s": _SETTLE_S,
+                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED, "settle_s": SETTLE_S,
                 "wait_for_node": node, "most_ahead": _AHEAD,
                 f"qos_overrides./{IMAGE_TOPIC}.publisher.durability": "transient_local",
             },

@@ -107,7 +107,8 @@ class Pipeline:
         get = node.parameters.get
         if get(AnswerConfig).tracks:
             load_solvers()
-        if get(UseServerConfig).use_server and get(UseServerConfig).offload_policy.divides_frames:
+        server = get(UseServerConfig)
+        if server.use_server and server.offload_policy.divides_frames:
             load_planner()
         self._node = node
         self._make_scheduler = make_scheduler
@@ -119,7 +120,7 @@ class Pipeline:
                 model,
                 get(EngineConfig),
                 node.health.note,
-                with_server=get(UseServerConfig).use_server,
+                with_server=server.use_server,
                 cameras=get(ModelConfig).cameras,
             )
         self._slowdown = contention.slowdown
